@@ -1,0 +1,5 @@
+"""`python -m berthold` is the `berthold` command."""
+
+from berthold.cli import main
+
+main()

@@ -1,0 +1,69 @@
+"""What an agent can make a hypervisor do.
+
+Every verb may come twice and then changes nothing the second time. A verb that cannot be
+done raises `Impossible` with a reason that operators can read, and has changed nothing that
+`discard` does not undo.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from berthold.agent.protocol import Guest, Hello, Running
+
+
+class Impossible(Exception):
+    """The hypervisor cannot do this: no disk space, unknown guest, CPU that does not fit …"""
+
+
+class Driver(Protocol):
+    """One hypervisor host. `facts` in the comments is what goes into the answer."""
+
+    def hello(self) -> Hello:
+        """The host's name, key, inventory, traits and facts."""
+        ...
+
+    def guests(self) -> list[Running]:
+        """What is really here, in whatever state."""
+        ...
+
+    async def spawn(self, guest: Guest) -> dict[str, Any]:
+        """Make the guest and start it. facts: {"console": …} as far as known."""
+        ...
+
+    async def check(self, guest: Guest) -> dict[str, Any]:
+        """Whether this host could receive the guest; changes nothing."""
+        ...
+
+    async def prepare(self, guest: Guest) -> dict[str, Any]:
+        """Make room to receive the guest: disks, ports, an empty shell (`incoming`).
+        facts: {"url": where a source sends it}."""
+        ...
+
+    async def send(self, server: str, target: str) -> dict[str, Any]:
+        """Live migration: send the running guest to host `target`, which was prepared. When it
+        returns the guest runs there and is gone from here but for what `discard` removes.
+        facts: {"memory_mb", "seconds"}. At no instant do both run it."""
+        ...
+
+    async def send_disk(self, server: str, target: str) -> dict[str, Any]:
+        """Cold migration: copy the stopped guest's disks to `target`. The guest stays here too, stopped."""
+        ...
+
+    async def locate(self, server: str) -> dict[str, Any]:
+        """End any sending of the guest that is under way, then say where it is:
+        facts: {"running": whether it runs here, "present": whether anything of it is here}."""
+        ...
+
+    async def start(self, guest: Guest) -> dict[str, Any]:
+        """Start the guest that is here (stopped, or prepared with its disks copied)."""
+        ...
+
+    async def stop(self, server: str) -> dict[str, Any]:
+        """Stop the guest and keep it. facts: {"was_running": whether it ran}."""
+        ...
+
+    async def discard(self, server: str) -> dict[str, Any]:
+        """Remove everything of the guest from this host, running or not. When it returns
+        nothing of it is here; there may have been nothing."""
+        ...

@@ -1,0 +1,255 @@
+"""Transactions: `await store.write(f, …)` runs `f(tx, …)` in one and retries what may be retried.
+
+A transaction is a plain synchronous function. It cannot wait half-way for anything but the
+database, it may be run again from its start, and a test needs no event loop for it: the
+same `f(tx, …)` runs under `Store.write_now`.
+
+Two engines, one text. PostgreSQL: READ COMMITTED, a few connections in worker threads.
+SQLite: one writer thread (`BEGIN IMMEDIATE`), a second engine for reads that never makes a
+writer wait; in memory, one connection for both. Every connection asserts its settings when
+it is opened, since promises rest on them.
+
+Topics that `f` names with `announce(tx, topic)` reach `store.bus` after the commit, and
+only if there was one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Engine, create_engine, event, func, literal
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.pool import StaticPool
+
+from berthold.clock import Clock, SystemClock
+from berthold.errors import Unavailable
+from berthold.ledger.bus import Bus
+
+Tx = Connection
+P = ParamSpec("P")
+T = TypeVar("T")
+
+log = logging.getLogger("berthold.store")
+
+# M4: a worker that stops inside a transaction holds its rows, and SKIP LOCKED hides them;
+# PostgreSQL ends such a session after this long.
+IDLE_IN_TRANSACTION_MS = 2000
+STATEMENT_TIMEOUT_MS = 30_000
+TRIES = 20
+POSTGRESQL_CONNECTIONS = 6
+BUSY_MS = 10_000
+
+# Deadlock, serialisation failure, lock timeout.
+RETRIED_STATES = {"40P01", "40001", "55P03"}
+# Violations that mean "the rule changed under me": a group was deleted, a seat or place was
+# taken or given up between the look and the write. From the start, it comes out right.
+RETRIED_CONSTRAINTS = {
+    "claim_rule_is_its_servers",
+    "claim_group_is_its_servers",
+    "g1_claim_has_seat",
+    "g1_honest_per_host",
+    "g1_seat_of_member",
+    "g1_one_each",
+    "g2_claim_at_place",
+    "g2_group",
+    "g2_one_home_one_next",
+    "g2_place",
+    "server_rule_is_its_groups",
+}
+
+
+class Store:
+    """The door to the database. `url` is SQLAlchemy's; `sqlite://` is in memory."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None, bus: Bus | None = None) -> None:
+        self.url = url
+        self.clock: Clock = clock or SystemClock()
+        self.bus = bus or Bus()
+        self.inline = url == "sqlite://"
+        self.writer = engine_for(url, "IMMEDIATE")
+        self.reader = self.writer
+        if self.writer.dialect.name == "sqlite" and not self.inline:
+            self.reader = engine_for(url, "DEFERRED")
+        self.retries = 0
+        one_writer = self.writer.dialect.name == "sqlite"
+        self._writers = ThreadPoolExecutor(1 if one_writer else POSTGRESQL_CONNECTIONS, "write")
+        self._readers = ThreadPoolExecutor(4, "read")
+
+    async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `f(tx, …)` in a transaction that changes something; its result once committed.
+
+        Raises what `f` raises, with nothing stored, and `Unavailable` when the database does
+        not answer.
+        """
+        if self.inline:
+            return self.write_now(f, *args, **kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writers, lambda: self.write_now(f, *args, **kwargs))
+
+    async def read(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `f(tx, …)` in a transaction that only looks, on one snapshot where the engine has one."""
+        if self.inline:
+            return self.read_now(f, *args, **kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, lambda: self.read_now(f, *args, **kwargs))
+
+    def write_now(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`write`, in the caller's own thread."""
+        for left in reversed(range(TRIES)):
+            topics: list[str] = []
+            try:
+                with self.writer.connect() as tx:
+                    tx.info["clock"] = self.clock
+                    tx.info["topics"] = topics
+                    with tx.begin():
+                        result = f(tx, *args, **kwargs)
+            except DBAPIError as error:
+                if not may_retry(error):
+                    raise _told(error) from error
+                if not left:
+                    raise Unavailable("the database is too busy with this record; try again") from error
+                self.retries += 1
+                continue
+            if topics:
+                self.bus.tell(topics)
+            return result
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def read_now(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`read`, in the caller's own thread."""
+        try:
+            with self.reader.connect() as tx:
+                tx.info["clock"] = self.clock
+                with tx.begin():
+                    return f(tx, *args, **kwargs)
+        except DBAPIError as error:
+            raise _told(error) from error
+
+    def close(self) -> None:
+        """Finish what runs, then close every connection."""
+        self._writers.shutdown(wait=True)
+        self._readers.shutdown(wait=True)
+        self.writer.dispose()
+        self.reader.dispose()
+
+
+def announce(tx: Tx, topic: str) -> None:
+    """Tell `topic` to whoever waits for it, once this transaction is committed."""
+    topics: list[str] = tx.info["topics"]
+    topics.append(topic)
+
+
+def clock_of(tx: Tx) -> Clock:
+    """Where this transaction's ids, moments and random choices come from."""
+    clock: Clock = tx.info["clock"]
+    return clock
+
+
+def now(tx: Tx) -> ColumnElement[Any]:
+    """The present as a SQL expression; on PostgreSQL the database's own clock, for all alike."""
+    if tx.dialect.name == "postgresql":
+        return func.extract("epoch", func.clock_timestamp())
+    return literal(clock_of(tx).now())
+
+
+def insert(tx: Tx, table: Any) -> Any:
+    """An INSERT that knows ON CONFLICT on either engine."""
+    return postgresql_insert(table) if tx.dialect.name == "postgresql" else sqlite_insert(table)
+
+
+def greatest(tx: Tx, a: Any, b: Any) -> ColumnElement[int]:
+    """The larger of two SQL expressions."""
+    return func.greatest(a, b) if tx.dialect.name == "postgresql" else func.max(a, b)
+
+
+def may_retry(error: DBAPIError) -> bool:
+    """Whether the same transaction, begun anew, may come out right."""
+    if error.connection_invalidated:
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        return isinstance(error, OperationalError) and "locked" in str(error.orig)
+    return state in RETRIED_STATES or (
+        isinstance(error, IntegrityError) and violated(error) in RETRIED_CONSTRAINTS
+    )
+
+
+def violated(error: DBAPIError) -> str | None:
+    """The name of the violated constraint. SQLite names CHECKs only, so branch on this never."""
+    diagnosis = getattr(error.orig, "diag", None)
+    return diagnosis.constraint_name if diagnosis else None
+
+
+def _told(error: DBAPIError) -> Exception:
+    """What the caller should see: `Unavailable` for a database that is not there, else the bug itself."""
+    if isinstance(error, OperationalError) or error.connection_invalidated:
+        log.error("the database does not answer: %s", error.orig)
+        return Unavailable("the database does not answer; try again in a moment")
+    return error
+
+
+def engine_for(url: str, begin: str = "IMMEDIATE") -> Engine:
+    """An engine whose every connection has, and has proved, the settings that promises rest on."""
+    if url.startswith("sqlite"):
+        return _sqlite(url, begin)
+    return _postgresql(url)
+
+
+def _sqlite(url: str, begin: str) -> Engine:
+    in_memory = url == "sqlite://"
+    engine = create_engine(
+        url,
+        connect_args={"check_same_thread": False, "timeout": BUSY_MS / 1000},
+        **({"poolclass": StaticPool} if in_memory else {}),
+    )
+
+    @event.listens_for(engine, "connect")
+    def settings(connection: sqlite3.Connection, _: Any) -> None:
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=FULL"):
+            connection.execute(f"PRAGMA {pragma}")
+        wanted = {"foreign_keys": 1, "synchronous": 2, "journal_mode": "memory" if in_memory else "wal"}
+        for pragma, value in wanted.items():
+            got = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+            assert got == value, f"SQLite runs with {pragma}={got}; the promises need {value}"
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(f"BEGIN {begin}")
+
+    return engine
+
+
+def _postgresql(url: str) -> Engine:
+    settings = (
+        f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS}"
+        f" -c statement_timeout={STATEMENT_TIMEOUT_MS}"
+    )
+    engine = create_engine(
+        url,
+        isolation_level="READ COMMITTED",
+        pool_size=POSTGRESQL_CONNECTIONS,
+        max_overflow=POSTGRESQL_CONNECTIONS,
+        pool_pre_ping=False,
+        connect_args={"options": settings, "connect_timeout": 5, "keepalives_idle": 2, "keepalives_count": 3},
+    )
+
+    @event.listens_for(engine, "connect")
+    def proof(connection: Any, _: Any) -> None:
+        got = connection.execute(
+            "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
+        ).fetchone()[0]
+        connection.rollback()
+        assert 0 < got <= IDLE_IN_TRANSACTION_MS, (
+            f"PostgreSQL runs with idle_in_transaction_session_timeout={got} ms; promise M4 needs"
+            f" at most {IDLE_IN_TRANSACTION_MS}"
+        )
+
+    return engine

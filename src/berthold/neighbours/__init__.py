@@ -1,0 +1,153 @@
+"""The four services beside compute, as moves and the compute API see them.
+
+Each protocol has two kinds of implementation: the embedded one in `companions/`, and a
+remote twin (Keystone, Glance, Cinder, Neutron). Every call that changes something names
+the move that it is for and may be repeated: the second time it changes nothing and answers
+the same. Each raises `NotFound` for what is not there or not the project's, `WrongState`
+for what is busy elsewhere, `Unavailable` when the neighbour does not answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who asks: from a checked token. `roles` as the identity service gives them; it implies
+    reader from member and member from admin already."""
+
+    user_id: str
+    user_name: str
+    project_id: str
+    project_name: str
+    roles: frozenset[str] = frozenset()
+    token_expires_at: float = 0.0
+
+    @property
+    def is_admin(self) -> bool:
+        return "admin" in self.roles
+
+
+@dataclass(frozen=True)
+class Image:
+    """`size` in bytes; `min_disk` GiB, `min_ram` MiB."""
+
+    id: str
+    name: str
+    status: str
+    size: int | None
+    min_disk: int = 0
+    min_ram: int = 0
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """`size` in GiB; `image` the properties of the image it was made from, if any."""
+
+    id: str
+    name: str
+    status: str
+    size: int
+    bootable: bool
+    image_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Network:
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Port:
+    """One network interface of a server. `addresses`: [{"ip_address", "subnet_id", "version"}]."""
+
+    id: str
+    network_id: str
+    network_name: str
+    mac_address: str
+    addresses: list[dict[str, Any]]
+
+
+class Identity(Protocol):
+    async def who(self, token: str) -> Actor:
+        """The actor of a token. Raises `Unauthenticated` for an unknown or expired one."""
+        ...
+
+
+class Images(Protocol):
+    async def get(self, actor: Actor, image_id: str) -> Image:
+        """An image that the actor may use."""
+        ...
+
+
+class Volumes(Protocol):
+    async def get(self, actor: Actor, volume_id: str) -> Volume:
+        """A volume of the actor's project."""
+        ...
+
+    async def create(
+        self,
+        project_id: str,
+        move: str,
+        *,
+        name: str,
+        size: int,
+        image_id: str | None = None,
+        volume_type: str | None = None,
+    ) -> Volume:
+        """Make a volume for a server's disk; ready when this returns. One per (move, name)."""
+        ...
+
+    async def attach(
+        self, volume_id: str, server_id: str, move: str, *, device: str, mode: str = "rw"
+    ) -> dict[str, Any]:
+        """Give the volume to the server; {"attachment_id", "volume_id", "device"}.
+        Raises `WrongState` while another server has it."""
+        ...
+
+    async def detach(self, volume_id: str, server_id: str) -> None:
+        """Take the volume back from the server; nothing to do if it has not got it."""
+        ...
+
+    async def delete(self, volume_id: str) -> None:
+        """Remove a volume that nobody has; nothing to do if it is gone."""
+        ...
+
+
+class Networks(Protocol):
+    async def find(self, actor: Actor, network_id: str) -> Network:
+        """A network that the actor may use (its own or shared)."""
+        ...
+
+    async def usable(self, actor: Actor) -> list[Network]:
+        """Every network that the actor may use, for `networks: auto`."""
+        ...
+
+    async def plug(
+        self, project_id: str, server_id: str, move: str, wishes: list[dict[str, Any]]
+    ) -> list[Port]:
+        """Ports for a new server, one per wish ({"uuid"} or {"port"}, optional {"fixed_ip"}).
+        Two racers never share an address. Repeated for one server it answers the same ports."""
+        ...
+
+    async def bind(self, server_id: str, host: str) -> None:
+        """The server's ports are on host `host` (its name) from now on."""
+        ...
+
+    async def unplug(self, server_id: str) -> None:
+        """Remove every port that was made for the server and let go of those it was lent."""
+        ...
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The four together, as moves and the API get them."""
+
+    identity: Identity
+    images: Images
+    volumes: Volumes
+    networks: Networks
