@@ -1,0 +1,50 @@
+"""Every option, once: what it means and its default.
+
+`Settings` is made when a process starts and passed down; nothing else reads the environment
+or a file. An option that cannot be right stops the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a cloud behaves. Seconds are `…_s`."""
+
+    # How long a conductor's lease of a move lasts without renewal (M4: at most 5).
+    lease_s: float = 5.0
+    # How often a conductor looks for moves that nobody works on (M4: at most 1).
+    scan_s: float = 1.0
+    # After how long without a heartbeat a host is silent and gets no new servers.
+    silent_after_s: float = 10.0
+    # How long an agent may take for a short ask before the move gives up on that host.
+    ask_s: float = 60.0
+    # How long an agent may take to send memory or disks.
+    send_s: float = 3600.0
+    # How many hosts a move tries, counting those that accepted and then failed.
+    hosts_tried_max: int = 10
+    # Waits between tries of a line that must succeed: from this, doubled, up to the next.
+    retry_first_s: float = 0.5
+    retry_last_s: float = 30.0
+    # After how many tries of such a line an operator is called (the server shows ERROR).
+    tries_max: int = 100
+    # How many moves one conductor works on at once.
+    moves_at_once: int = 256
+    # How long a token is valid.
+    token_s: float = 3600.0 * 12
+    # The largest request body, in bytes (image uploads apart).
+    body_max: int = 1_000_000
+    # How many items a list answers at most.
+    page_max: int = 1000
+    # What a new project may use; -1 for no limit.
+    quota_instances: int = 1000
+    quota_cores: int = 4000
+    quota_ram: int = 8_000_000
+    quota_server_groups: int = 1000
+    quota_server_group_members: int = 1000
+
+    def __post_init__(self) -> None:
+        assert 0 < self.lease_s <= 5, "lease_s: promise M4 needs a lease of at most 5 seconds"
+        assert 0 < self.scan_s <= 1, "scan_s: promise M4 needs a scan every second at least"
