@@ -1,0 +1,210 @@
+"""Each promise again, as a query that must return no rows.
+
+`audit(tx)` runs them all on one snapshot. A row names what breaks the promise. The queries
+share nothing with the code that keeps the promises but the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import text
+
+from berthold.ledger.store import Tx, clock_of
+
+UNFINISHED = "('running','undoing','waiting','stuck')"
+
+
+@dataclass(frozen=True)
+class Check:
+    """`sql` finds what breaks `promise`; `says` is a sentence over its columns."""
+
+    promise: str
+    says: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Violation:
+    promise: str
+    says: str
+    row: Mapping[str, Any]
+
+
+CHECKS = (
+    Check(
+        "C1",
+        "{provider_id} counts {used} {class} as used, its claims hold {held}",
+        """SELECT i.provider_id, i.class, i.used, coalesce(sum(a.amount), 0) AS held
+             FROM inventory i LEFT JOIN allocation a ON a.provider_id = i.provider_id AND a.class = i.class
+            GROUP BY i.provider_id, i.class, i.used HAVING i.used <> coalesce(sum(a.amount), 0)""",
+    ),
+    Check(
+        "C1",
+        "{provider_id} holds {used} {class} above its ceiling of {ceiling}",
+        "SELECT provider_id, class, used, ceiling FROM inventory WHERE used > ceiling",
+    ),
+    Check(
+        "C1",
+        "an allocation of {amount} {class} on {provider_id} belongs to no claim ({claim_id})",
+        """SELECT a.claim_id, a.provider_id, a.class, a.amount FROM allocation a
+            WHERE NOT EXISTS (SELECT 1 FROM claim c WHERE c.id = a.claim_id AND c.host_id = a.provider_id)""",
+    ),
+    Check(
+        "C1",
+        "claim {id} of server {server_id} is on a host that does not exist ({host_id})",
+        """SELECT c.id, c.server_id, c.host_id FROM claim c
+            WHERE NOT EXISTS (SELECT 1 FROM host h WHERE h.id = c.host_id)""",
+    ),
+    Check(
+        "G1",
+        "group {group_id} allows {per_host} on a host; on {host_id} it has {members}: {first} and {last}",
+        """SELECT s.group_id, c.host_id, g.per_host, count(DISTINCT c.server_id) AS members,
+                  min(c.server_id) AS first, max(c.server_id) AS last
+             FROM claim c JOIN server s ON s.id = c.server_id JOIN server_group g ON g.id = s.group_id
+            WHERE g.policy = 'anti-affinity' GROUP BY s.group_id, c.host_id, g.per_host
+           HAVING count(DISTINCT c.server_id) > g.per_host""",
+    ),
+    Check(
+        "G1",
+        "claim {id} of member {server_id} on {host_id} has no seat",
+        """SELECT c.id, c.server_id, c.host_id FROM claim c JOIN server s ON s.id = c.server_id
+             JOIN server_group g ON g.id = s.group_id
+            WHERE g.policy = 'anti-affinity' AND NOT EXISTS
+                  (SELECT 1 FROM seat t WHERE t.group_id = g.id AND t.domain = c.host_id AND t.server_id = c.server_id)""",
+    ),
+    Check(
+        "G1",
+        "seat {seat} of group {group_id} on {domain} is held by {server_id}, which has no claim there",
+        """SELECT t.group_id, t.domain, t.seat, t.server_id FROM seat t WHERE NOT EXISTS
+                  (SELECT 1 FROM claim c WHERE c.server_id = t.server_id AND c.host_id = t.domain)""",
+    ),
+    Check(
+        "G2",
+        "affinity group {group_id} lives on {hosts} hosts: {first} and {last}",
+        """SELECT s.group_id, count(DISTINCT c.host_id) AS hosts, min(c.host_id) AS first, max(c.host_id) AS last
+             FROM claim c JOIN server s ON s.id = c.server_id JOIN server_group g ON g.id = s.group_id
+            WHERE g.policy = 'affinity' AND c.role <> 'left' AND g.moving IS NULL
+            GROUP BY s.group_id HAVING count(DISTINCT c.host_id) > 1""",
+    ),
+    Check(
+        "G2",
+        "group {group_id} has a place on {host_id} where no member has a claim",
+        """SELECT p.group_id, p.host_id FROM group_place p WHERE NOT EXISTS
+                  (SELECT 1 FROM claim c WHERE c.group_id = p.group_id AND c.place = p.host_id)""",
+    ),
+    Check(
+        "G2",
+        "group {group_id} has a next home {host_id} and is not moving",
+        """SELECT p.group_id, p.host_id FROM group_place p JOIN server_group g ON g.id = p.group_id
+            WHERE p.role = 'next' AND g.moving IS NULL""",
+    ),
+    Check(
+        "G4",
+        "claim {id} follows group {group_id}, its server {server_id} does not",
+        """SELECT c.id, c.group_id, c.server_id FROM claim c JOIN server s ON s.id = c.server_id
+            WHERE coalesce(c.group_id, '') <> coalesce(s.group_id, '')""",
+    ),
+    Check(
+        "M1",
+        "host {host_id} was asked to {verb} server {server_id}, which has no claim there",
+        """SELECT a.id, a.host_id, a.verb, a.server_id FROM ask a
+            WHERE a.state = 'open' AND a.verb IN ('spawn','prepare','start') AND NOT EXISTS
+                  (SELECT 1 FROM claim c WHERE c.server_id = a.server_id AND c.host_id = a.host_id)""",
+    ),
+    Check(
+        "M1",
+        "host {host_id} is up and still holds server {server_id}, left behind",
+        """SELECT c.host_id, c.server_id FROM claim c JOIN host h ON h.id = c.host_id
+            WHERE c.role = 'left' AND h.status = 'up'""",
+    ),
+    Check(
+        "M2",
+        "server {server_id} has {homes} homes: {first} and {last}",
+        """SELECT c.server_id, count(*) AS homes, min(c.host_id) AS first, max(c.host_id) AS last
+             FROM claim c WHERE c.role = 'home' GROUP BY c.server_id HAVING count(*) > 1""",
+    ),
+    Check(
+        "M2",
+        "server {id} is {condition} and has no home",
+        """SELECT s.id, s.condition FROM server s
+            WHERE s.condition IN ('active','stopped','paused','suspended','rescued') AND NOT EXISTS
+                  (SELECT 1 FROM claim c WHERE c.server_id = s.id AND c.role = 'home')""",
+    ),
+    Check(
+        "M3",
+        "server {server_id} has {moves} unfinished moves",
+        f"""SELECT server_id, count(*) AS moves FROM move WHERE state IN {UNFINISHED}
+            GROUP BY server_id HAVING count(*) > 1""",
+    ),
+    Check(
+        "M3",
+        "server {server_id} is deleted and its move {id} is {state}",
+        f"""SELECT m.id, m.server_id, m.state FROM move m JOIN server s ON s.id = m.server_id
+            WHERE s.condition = 'deleted' AND m.state IN {UNFINISHED}""",
+    ),
+    Check(
+        "M4",
+        "nobody has worked on move {id} of server {server_id} for {idle} seconds",
+        """SELECT m.id, m.server_id, :now - m.until AS idle FROM move m
+            WHERE m.state IN ('running','undoing') AND m.until > 0 AND m.until < :now - 10""",
+    ),
+    Check(
+        "M6",
+        "claim {id} ({role}) of server {server_id} on {host_id} belongs to no unfinished move",
+        f"""SELECT c.id, c.role, c.server_id, c.host_id FROM claim c
+            WHERE c.role IN ('target','source') AND NOT EXISTS
+                  (SELECT 1 FROM move m WHERE m.server_id = c.server_id AND m.state IN {UNFINISHED})""",
+    ),
+    Check(
+        "M6",
+        "server {id} is deleted and keeps claim {claim_id} on {host_id}",
+        """SELECT s.id, c.id AS claim_id, c.host_id FROM server s JOIN claim c ON c.server_id = s.id
+            WHERE s.condition = 'deleted' AND c.role <> 'left'""",
+    ),
+    Check(
+        "M6",
+        "server {id} is {condition} and nothing works on it",
+        f"""SELECT s.id, s.condition FROM server s WHERE s.condition = 'building' AND NOT EXISTS
+                  (SELECT 1 FROM move m WHERE m.server_id = s.id AND m.state IN {UNFINISHED})""",
+    ),
+    Check(
+        "Q1",
+        "project {id} counts {instances} instances, {cores} cores, {ram} MiB; it has {i}, {c}, {r}",
+        """SELECT p.id, p.instances, p.cores, p.ram, coalesce(s.i, 0) AS i, coalesce(s.c, 0) AS c, coalesce(s.r, 0) AS r
+             FROM project p LEFT JOIN (SELECT project_id, count(*) AS i, sum(cores) AS c, sum(ram) AS r
+                                         FROM server WHERE deleted_at IS NULL GROUP BY project_id) s ON s.project_id = p.id
+            WHERE p.instances <> coalesce(s.i, 0) OR p.cores <> coalesce(s.c, 0) OR p.ram <> coalesce(s.r, 0)""",
+    ),
+    Check(
+        "Q1",
+        "project {id} counts {server_groups} server groups and has {groups}",
+        """SELECT p.id, p.server_groups, count(g.id) AS groups FROM project p
+             LEFT JOIN server_group g ON g.project_id = p.id
+            GROUP BY p.id, p.server_groups HAVING p.server_groups <> count(g.id)""",
+    ),
+    Check(
+        "Q1",
+        "group {id} counts {members} members and has {servers}",
+        """SELECT g.id, g.members, count(s.id) AS servers FROM server_group g
+             LEFT JOIN server s ON s.group_id = g.id GROUP BY g.id, g.members HAVING g.members <> count(s.id)""",
+    ),
+    Check(
+        "A1",
+        "claim {id} of server {server_id} is not in the placement history",
+        """SELECT c.id, c.server_id FROM claim c WHERE NOT EXISTS
+                  (SELECT 1 FROM history h WHERE h.claim_id = c.id AND h.event = 'claimed')""",
+    ),
+)
+
+
+def audit(tx: Tx) -> list[Violation]:
+    """Every violation of every promise, as things stand. None in a cloud that keeps its word."""
+    values = {"now": clock_of(tx).now()}
+    found = []
+    for check in CHECKS:
+        for row in tx.execute(text(check.sql), values if ":now" in check.sql else {}).mappings():
+            found.append(Violation(check.promise, check.says.format(**row), dict(row)))
+    return found

@@ -1,0 +1,218 @@
+"""Claims: the reservation that is the check.
+
+`take` grants a list of (server, host, resources) in the caller's transaction, all or
+nothing: capacity (C1), seat or place (G1, G2), allocation and history are written together.
+It looks at nothing first; guarded updates and constraints judge. A refusal names its
+promise and ends the transaction, so every table stays as it was.
+
+Locks are taken in one order: move (by the caller), group, server, hosts by id, inventory,
+seat or place, then the inserts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, select, update
+
+from berthold.ledger import history, hosts, inventories, schema, seats
+from berthold.ledger.store import Tx, clock_of
+
+claim = schema.claim
+allocation = schema.allocation
+
+
+@dataclass(frozen=True)
+class Want:
+    """One claim to take. `host_epoch` is what the asker's view of the host saw, if it had one."""
+
+    server_id: str
+    host_id: str
+    resources: Mapping[str, int]
+    move_id: str | None = None
+    host_epoch: int | None = None
+    role: str = "target"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A standing claim, with its host's name and status."""
+
+    id: str
+    server_id: str
+    host_id: str
+    host_name: str
+    host_status: str
+    role: str
+    move_id: str | None
+
+
+def take(tx: Tx, wants: Sequence[Want]) -> list[str]:
+    """Claim every want or none; the claims' ids, in the order of `wants`.
+
+    Raises `Refused` with the promise that would be broken: C1, G1, G2, or M5 where the host
+    may not be given anything. The transaction must end with it.
+    """
+    members = {want.server_id: seats.member_of(tx, want.server_id) for want in wants}
+    for want in sorted(wants, key=lambda want: members[want.server_id].group_id or ""):
+        _enter_group(tx, members[want.server_id], want)
+    locked = {
+        host_id: hosts.lock(tx, host_id, epoch=epoch)
+        for host_id, epoch in sorted({(want.host_id, want.host_epoch) for want in wants}, key=str)
+    }
+    for want in wants:
+        inventories.use(tx, want.host_id, want.resources)
+    for want in wants:
+        member = members[want.server_id]
+        if rule := seats.RULES.get(member.rule):
+            rule(tx, member, want.host_id, locked[want.host_id].name)
+    # After this point it must succeed.
+    return [_write(tx, want, members[want.server_id], locked[want.host_id]) for want in wants]
+
+
+def _enter_group(tx: Tx, member: seats.Member, want: Want) -> None:
+    """G2 needs the group's row held, and a member with a home elsewhere to be the whole group."""
+    if member.rule != "affinity" or "affinity" not in seats.RULES:
+        return
+    seats.enter(tx, member.group, want.move_id)
+    elsewhere = select(claim.c.id).where(
+        claim.c.server_id == want.server_id, claim.c.role != "left", claim.c.host_id != want.host_id
+    )
+    if tx.execute(elsewhere).first():
+        seats.begin_moving(tx, member.group, want.move_id or want.server_id, members=1)
+
+
+def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> str:
+    new = clock_of(tx).new_id()
+    tx.execute(
+        claim.insert().values(
+            id=new,
+            server_id=want.server_id,
+            host_id=want.host_id,
+            host_epoch=locked.epoch,
+            move_id=want.move_id,
+            role=want.role,
+            rule=member.rule,
+            group_id=member.group_id,
+            domain=want.host_id if member.rule == "anti-affinity" and member.rule in seats.RULES else None,
+            place=want.host_id if member.rule == "affinity" and member.rule in seats.RULES else None,
+        )
+    )
+    rows = [
+        {"claim_id": new, "provider_id": want.host_id, "class": name, "amount": amount}
+        for name, amount in sorted(want.resources.items())
+    ]
+    if rows:
+        tx.execute(allocation.insert(), rows)
+    inventories.raise_generation(tx, want.host_id)
+    history.record(
+        tx,
+        "claimed",
+        claim_id=new,
+        server_id=want.server_id,
+        host_id=want.host_id,
+        move_id=want.move_id,
+        group_id=member.group_id,
+        policy=member.rule,
+        per_host=member.per_host,
+        amounts=want.resources,
+    )
+    return new
+
+
+def release(tx: Tx, claim_id: str) -> bool:
+    """Give a claim up, with all it held; whether there was one (a repeated release does nothing)."""
+    row = tx.execute(select(claim).where(claim.c.id == claim_id)).mappings().first()
+    if row is None:
+        return False
+    if row["place"]:
+        seats.hold(tx, row["group_id"])
+    hosts.lock(tx, row["host_id"], must_be_up=False)
+    if tx.execute(delete(claim).where(claim.c.id == claim_id).returning(claim.c.id)).first() is None:
+        return False
+    given_up = tx.execute(
+        delete(allocation)
+        .where(allocation.c.claim_id == claim_id)
+        .returning(allocation.c["class"], allocation.c.amount)
+    )
+    amounts = {taken[0]: taken[1] for taken in given_up}
+    inventories.give_back(tx, row["host_id"], amounts)
+    inventories.raise_generation(tx, row["host_id"])
+    if row["group_id"]:
+        seats.leave(tx, row["group_id"], row["domain"], row["place"], row["server_id"])
+    _tell(tx, "freed", dict(row))
+    return True
+
+
+def switch_home(tx: Tx, server_id: str) -> None:
+    """M2: the server's target becomes its home and its home the source, in this one transaction.
+
+    Called again for a revert it goes back: the source becomes the home, the home the target.
+    """
+    roles = {row["role"]: row for row in standing_rows(tx, server_id)}
+    arriving = roles.get("target") or roles.get("source")
+    assert arriving, f"server {server_id} has nowhere to switch to"
+    if "home" in roles:
+        behind = "source" if arriving["role"] == "target" else "target"
+        # Two statements, since the unique index is judged row by row.
+        _set_role(tx, arriving["id"], "left")
+        _set_role(tx, roles["home"]["id"], behind)
+    _set_role(tx, arriving["id"], "home")
+    _tell(tx, "home", arriving)
+
+
+def leave_behind(tx: Tx, claim_id: str) -> None:
+    """The claim waits on a fenced host: it keeps capacity and seat and gives up the affinity place."""
+    row = tx.execute(select(claim).where(claim.c.id == claim_id)).mappings().one()
+    if row["place"]:
+        seats.hold(tx, row["group_id"])
+    hosts.lock(tx, row["host_id"], must_be_up=False)
+    tx.execute(update(claim).where(claim.c.id == claim_id).values(role="left", place=None))
+    if row["place"]:
+        seats.leave(tx, row["group_id"], None, row["place"], row["server_id"])
+    _tell(tx, "left", dict(row))
+
+
+def of_server(tx: Tx, server_id: str) -> list[Claim]:
+    """Every claim of the server."""
+    h = schema.host
+    rows = tx.execute(
+        select(
+            claim.c.id,
+            claim.c.server_id,
+            claim.c.host_id,
+            h.c.name,
+            h.c.status,
+            claim.c.role,
+            claim.c.move_id,
+        )
+        .select_from(claim.join(h, claim.c.host_id == h.c.id))
+        .where(claim.c.server_id == server_id)
+        .order_by(claim.c.host_id, claim.c.id)
+    )
+    return [Claim(*row) for row in rows]
+
+
+def standing_rows(tx: Tx, server_id: str) -> list[Mapping[str, Any]]:
+    """The server's claims that are not left behind, as rows."""
+    rows = tx.execute(select(claim).where(claim.c.server_id == server_id, claim.c.role != "left"))
+    return [dict(row) for row in rows.mappings()]
+
+
+def _set_role(tx: Tx, claim_id: str, role: str) -> None:
+    tx.execute(update(claim).where(claim.c.id == claim_id).values(role=role))
+
+
+def _tell(tx: Tx, event: str, row: Mapping[str, Any]) -> None:
+    history.record(
+        tx,
+        event,
+        claim_id=row["id"],
+        server_id=row["server_id"],
+        host_id=row["host_id"],
+        move_id=row["move_id"],
+        group_id=row["group_id"],
+        policy=row["rule"],
+    )

@@ -1,0 +1,173 @@
+"""Hosts: who they are, whether they may act, and the lock that every claim takes first.
+
+M5: a host acts at an epoch. Registering and fencing raise it, and whatever carries an older
+one is refused. M1: a host that was fenced comes back as `cleaning` and takes nothing until
+all that it left behind is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import exists, select, update
+
+from berthold.errors import NotFound, Refused
+from berthold.ledger import inventories, outbox, schema
+from berthold.ledger.store import Tx, clock_of, insert, now
+
+host = schema.host
+claim = schema.claim
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A host whose row this transaction holds."""
+
+    id: str
+    name: str
+    status: str
+    epoch: int
+
+
+def lock(tx: Tx, host_id: str, *, epoch: int | None = None, must_be_up: bool = True) -> Locked:
+    """Hold the host's row until the transaction ends.
+
+    Raises `NotFound`, and `Refused` M5 when the host may not be given anything: it is not up,
+    it is disabled, or its epoch is not `epoch` any more.
+    """
+    c = host.c
+    row = tx.execute(
+        select(c.id, c.name, c.status, c.disabled, c.epoch).where(c.id == host_id).with_for_update()
+    ).first()
+    if row is None:
+        raise NotFound(f"Compute host {host_id} could not be found.")
+    if must_be_up and row.status != "up":
+        raise Refused("M5", f"host {row.name} is {row.status}")
+    if must_be_up and row.disabled:
+        raise Refused("M5", f"host {row.name} is disabled")
+    if epoch is not None and row.epoch != epoch:
+        raise Refused("M5", f"host {row.name} is at epoch {row.epoch}, not {epoch}")
+    return Locked(row.id, row.name, row.status, row.epoch)
+
+
+def register(
+    tx: Tx,
+    *,
+    name: str,
+    key: str,
+    offers: Mapping[str, Mapping[str, float]],
+    traits: Iterable[str] = (),
+    facts: Mapping[str, Any] | None = None,
+    zone: str = "nova",
+) -> Locked:
+    """An agent introduces its host: a new host, or an old one at a new epoch.
+
+    Asks that nobody has answered are for the new epoch from now on. Raises `Refused` M5 when
+    another machine (another `key`) already holds servers under this name.
+    """
+    known = tx.execute(select(host.c.id).where(host.c.name == name)).scalar()
+    if known is None:
+        known = _introduce(tx, name, key, zone)
+    locked = lock(tx, known, must_be_up=False)
+    standing = tx.execute(select(host.c.agent_key).where(host.c.id == known)).scalar()
+    if standing != key and tx.execute(select(exists().where(claim.c.host_id == known))).scalar():
+        raise Refused(
+            "M5",
+            f"another machine is registered as {name} and servers are claimed there; give this one"
+            " another name, or move or evacuate those servers first",
+        )
+    epoch = locked.epoch + 1
+    tx.execute(
+        update(host)
+        .where(host.c.id == known)
+        .values(epoch=epoch, agent_key=key, zone=zone, facts=dict(facts or {}), updated_at=now(tx))
+    )
+    outbox.readdress(tx, known, epoch)
+    inventories.set_inventory(tx, known, offers)
+    inventories.set_traits(tx, known, traits)
+    heard(tx, [known])
+    return Locked(known, name, locked.status, epoch)
+
+
+def _introduce(tx: Tx, name: str, key: str, zone: str) -> str:
+    new = clock_of(tx).new_id()
+    inventories.make_provider(tx, new, name)
+    tx.execute(
+        host.insert().values(
+            id=new,
+            name=name,
+            status="up",
+            epoch=0,
+            agent_key=key,
+            zone=zone,
+            created_at=now(tx),
+            updated_at=now(tx),
+        )
+    )
+    return new
+
+
+def heard(tx: Tx, host_ids: Iterable[str]) -> None:
+    """These hosts were heard just now. One statement for all of them."""
+    rows = [{"host_id": each, "heard_at": clock_of(tx).now()} for each in sorted(set(host_ids))]
+    if not rows:
+        return
+    statement = insert(tx, schema.heartbeat)
+    tx.execute(
+        statement.on_conflict_do_update(
+            index_elements=["host_id"], set_={"heard_at": statement.excluded.heard_at}
+        ),
+        rows,
+    )
+
+
+def check_epoch(tx: Tx, host_id: str, epoch: int) -> None:
+    """Raises `Refused` M5 unless the host acts at `epoch` now and until this transaction ends."""
+    row = tx.execute(
+        select(host.c.name, host.c.epoch, host.c.status)
+        .where(host.c.id == host_id)
+        .with_for_update(read=True)
+    ).first()
+    if row is None or row.epoch != epoch:
+        raise Refused("M5", f"this host's epoch {epoch} is over; register anew")
+
+
+def set_disabled(tx: Tx, host_id: str, disabled: bool, reason: str | None = None) -> None:
+    """The operator's wish that the host gets no new servers, or gets them again."""
+    lock(tx, host_id, must_be_up=False)
+    tx.execute(
+        update(host)
+        .where(host.c.id == host_id)
+        .values(disabled=disabled, disabled_reason=reason if disabled else None, updated_at=now(tx))
+    )
+
+
+def fence(tx: Tx, host_id: str) -> None:
+    """M5: from now on the host cannot act; whatever it says at its old epoch is refused."""
+    lock(tx, host_id, must_be_up=False)
+    tx.execute(
+        update(host)
+        .where(host.c.id == host_id)
+        .values(status="fenced", epoch=host.c.epoch + 1, updated_at=now(tx))
+    )
+
+
+def unfence(tx: Tx, host_id: str) -> None:
+    """The host may act again: at once, or as `cleaning` while it holds what it left behind."""
+    lock(tx, host_id, must_be_up=False)
+    behind = tx.execute(select(exists().where(claim.c.host_id == host_id, claim.c.role == "left"))).scalar()
+    tx.execute(
+        update(host)
+        .where(host.c.id == host_id)
+        .values(status="cleaning" if behind else "up", epoch=host.c.epoch + 1, updated_at=now(tx))
+    )
+
+
+def by_name(tx: Tx, name: str) -> str:
+    """The id of the host called `name`. Raises `NotFound`."""
+    found: str | None = tx.execute(select(host.c.id).where(host.c.name == name)).scalar()
+    if found is None:
+        raise NotFound(f"Compute host {name} could not be found.")
+    return found

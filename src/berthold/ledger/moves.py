@@ -1,0 +1,197 @@
+"""Moves as rows: progress and lease. What they mean is in `berthold.moves`.
+
+M3: beginning a move and superseding one both hold the server's row first, and an index
+allows a server one unfinished move. M4: a conductor works on a move while it holds its
+lease; a lease that is not renewed ends, and another conductor takes the move at a higher
+epoch. Every write of progress names the epoch, so a conductor that slept can write nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, or_, select, update
+
+from berthold.errors import Stale, WrongState
+from berthold.ledger import outbox, schema
+from berthold.ledger.store import Tx, announce, clock_of, now
+
+move = schema.move
+WORKED_ON = ("running", "undoing")
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to write a move's progress: until somebody takes the move at a higher epoch."""
+
+    move_id: str
+    epoch: int
+
+
+def begin(
+    tx: Tx,
+    *,
+    server_id: str,
+    kind: str,
+    playbook: str,
+    wish: Mapping[str, Any],
+    request_id: str,
+    user_id: str,
+    project_id: str,
+    source_id: str | None = None,
+) -> str:
+    """A new move, for any conductor to take; its id. The caller holds the server's row.
+
+    Raises `WrongState` while the server has an unfinished move (M3).
+    """
+    if standing := unfinished(tx, server_id):
+        raise WrongState(
+            f"Cannot begin '{kind}' of instance {server_id} while its {standing['kind']} is"
+            f" {standing['state']} (move {standing['id']})"
+        )
+    new = clock_of(tx).new_id()
+    moment = now(tx)
+    tx.execute(
+        move.insert().values(
+            id=new,
+            server_id=server_id,
+            kind=kind,
+            playbook=playbook,
+            state="running",
+            line_since=moment,
+            source_id=source_id,
+            wish=dict(wish),
+            request_id=request_id,
+            user_id=user_id,
+            project_id=project_id,
+            created_at=moment,
+            updated_at=moment,
+        )
+    )
+    announce(tx, "moves")
+    return new
+
+
+def unfinished(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
+    """The server's one unfinished move, if it has one."""
+    row = (
+        tx.execute(select(move).where(move.c.server_id == server_id, move.c.state.in_(schema.UNFINISHED)))
+        .mappings()
+        .first()
+    )
+    return dict(row) if row else None
+
+
+def supersede(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
+    """M3: end the server's unfinished move where it stands; its claims are the caller's now.
+
+    The caller holds the server's row. Whoever works on the move finds its lease `Stale`.
+    """
+    standing = unfinished(tx, server_id)
+    if standing is None:
+        return None
+    tx.execute(
+        update(move)
+        .where(move.c.id == standing["id"], move.c.state.in_(schema.UNFINISHED))
+        .values(state="superseded", owner=None, epoch=move.c.epoch + 1, updated_at=now(tx))
+    )
+    outbox.void(tx, standing["id"])
+    return standing
+
+
+def resume(tx: Tx, move_id: str, *, playbook: str, request_id: str, state: str = "waiting") -> None:
+    """Go on with a parked move: `playbook` is one of its continuations. Raises `WrongState`."""
+    row = tx.execute(
+        update(move)
+        .where(move.c.id == move_id, move.c.state == state)
+        .values(
+            playbook=playbook,
+            state="running",
+            line=0,
+            attempt=0,
+            until=0,
+            request_id=request_id,
+            line_since=now(tx),
+            updated_at=now(tx),
+        )
+        .returning(move.c.id)
+    ).first()
+    if row is None:
+        raise WrongState(f"move {move_id} is not {state} any more")
+    announce(tx, "moves")
+
+
+def take(tx: Tx, owner: str, seconds: float, limit: int = 1) -> list[Lease]:
+    """Lease up to `limit` moves that nobody works on, oldest first."""
+    free = and_(move.c.state.in_(WORKED_ON), move.c.until < now(tx))
+    ids = tx.execute(
+        select(move.c.number)
+        .where(free)
+        .order_by(move.c.number)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).scalars()
+    rows = tx.execute(
+        update(move)
+        .where(move.c.number.in_(list(ids)), free)
+        .values(owner=owner, epoch=move.c.epoch + 1, until=now(tx) + seconds)
+        .returning(move.c.id, move.c.epoch)
+    )
+    return [Lease(*row) for row in rows]
+
+
+def renew(tx: Tx, owner: str, leases: list[Lease], seconds: float) -> None:
+    """Hold these leases for `seconds` more; those that were lost stay lost."""
+    tx.execute(
+        update(move)
+        .where(
+            move.c.owner == owner,
+            or_(*(and_(move.c.id == lease.move_id, move.c.epoch == lease.epoch) for lease in leases)),
+        )
+        .values(until=now(tx) + seconds)
+    )
+
+
+def give_back(tx: Tx, lease: Lease, seconds: float = 0.0) -> None:
+    """Let go of a lease; nobody takes the move for `seconds`."""
+    tx.execute(
+        update(move)
+        .where(move.c.id == lease.move_id, move.c.epoch == lease.epoch, move.c.state.in_(WORKED_ON))
+        .values(owner=None, until=now(tx) + seconds if seconds else 0)
+    )
+    if not seconds:
+        announce(tx, "moves")
+
+
+def hold(tx: Tx, lease: Lease) -> Mapping[str, Any]:
+    """The move's row, held until the transaction ends. Raises `Stale` when the lease is over (M5)."""
+    row = (
+        tx.execute(
+            select(move)
+            .where(move.c.id == lease.move_id, move.c.epoch == lease.epoch, move.c.state.in_(WORKED_ON))
+            .with_for_update()
+        )
+        .mappings()
+        .first()
+    )
+    if row is None:
+        raise Stale(f"move {lease.move_id} is not worked on at epoch {lease.epoch} any more")
+    return dict(row)
+
+
+def write(tx: Tx, lease: Lease, **columns: Any) -> None:
+    """Write progress. The caller holds the row."""
+    row = tx.execute(
+        update(move)
+        .where(move.c.id == lease.move_id, move.c.epoch == lease.epoch)
+        .values(updated_at=now(tx), **columns)
+        .returning(move.c.id)
+    ).first()
+    assert row is not None, f"move {lease.move_id} was not held"
+
+
+def find(tx: Tx, move_id: str) -> Mapping[str, Any] | None:
+    row = tx.execute(select(move).where(move.c.id == move_id)).mappings().first()
+    return dict(row) if row else None

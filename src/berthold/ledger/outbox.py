@@ -1,0 +1,108 @@
+"""Asks: what agents are asked to do, written in the transaction that decides it.
+
+An ask is never taken back from an agent that already has it. Instead every ask carries
+`seq`, unique and rising on its host, and an agent ignores an ask for a server that is older
+than what it has begun for it. M5: an answer is recorded once, at the host's own epoch, and
+changes nothing else; the runner draws the conclusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select, update
+
+from berthold.ledger import schema
+from berthold.ledger.store import Tx, announce, clock_of, now
+
+ask = schema.ask
+host = schema.host
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An ask as the runner sees it again. `state`: open, done or void."""
+
+    id: str
+    slot: str
+    host_id: str
+    verb: str
+    state: str
+    answer: Mapping[str, Any]
+
+
+def send(
+    tx: Tx, *, move_id: str, slot: str, server_id: str, host_id: str, verb: str, args: Mapping[str, Any]
+) -> None:
+    """Ask the host's agent to do `verb`. Repeated for the same slot it asks nothing new."""
+    if tx.execute(select(ask.c.id).where(ask.c.move_id == move_id, ask.c.slot == slot)).first():
+        return
+    numbered = tx.execute(
+        update(host)
+        .where(host.c.id == host_id)
+        .values(asks=host.c.asks + 1)
+        .returning(host.c.asks, host.c.epoch, host.c.status)
+    ).one()
+    tx.execute(
+        ask.insert().values(
+            id=clock_of(tx).new_id(),
+            move_id=move_id,
+            slot=slot,
+            server_id=server_id,
+            host_id=host_id,
+            host_epoch=numbered.epoch,
+            seq=numbered.asks,
+            verb=verb,
+            args=dict(args),
+            asked_at=now(tx),
+        )
+    )
+    announce(tx, "asks")
+
+
+def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
+    """What was asked for these slots, and what came of it."""
+    rows = tx.execute(
+        select(ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.c.answer).where(
+            ask.c.move_id == move_id, ask.c.slot.in_(list(slots))
+        )
+    )
+    return [Sent(*row) for row in rows]
+
+
+def open_for(tx: Tx, host_ids: Iterable[str]) -> list[Mapping[str, Any]]:
+    """What these hosts have not yet answered, oldest first."""
+    rows = tx.execute(
+        select(ask).where(ask.c.state == "open", ask.c.host_id.in_(list(host_ids))).order_by(ask.c.seq)
+    )
+    return [dict(row) for row in rows.mappings()]
+
+
+def record_answer(tx: Tx, ask_id: str, host_id: str, answer: Mapping[str, Any]) -> bool:
+    """Write an answer down, once; whether this was the first. The caller has checked the epoch."""
+    row = tx.execute(
+        update(ask)
+        .where(ask.c.id == ask_id, ask.c.host_id == host_id, ask.c.state == "open")
+        .values(state="done", answer=dict(answer), answered_at=now(tx))
+        .returning(ask.c.move_id)
+    ).first()
+    if row is None:
+        return False
+    announce(tx, f"move:{row.move_id}")
+    return True
+
+
+def void(tx: Tx, move_id: str, slots: Iterable[str] | None = None) -> None:
+    """Nobody waits for these answers any more (all of the move's where `slots` is None)."""
+    mine = [ask.c.move_id == move_id, ask.c.state == "open"]
+    if slots is not None:
+        mine.append(ask.c.slot.in_(list(slots)))
+    tx.execute(update(ask).where(*mine).values(state="void"))
+
+
+def readdress(tx: Tx, host_id: str, epoch: int) -> None:
+    """The host acts at `epoch` now: what it has not answered is asked of it at that epoch."""
+    tx.execute(update(ask).where(ask.c.host_id == host_id, ask.c.state == "open").values(host_epoch=epoch))
+    announce(tx, "asks")

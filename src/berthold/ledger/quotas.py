@@ -1,0 +1,82 @@
+"""Q1: what a project uses never exceeds what it may use, racing or not.
+
+Usage and limits of a project are one row, changed by one guarded update, so nothing is
+taken by halves. A limit lowered below the use only stops growth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import select, update
+
+from berthold.errors import Refused
+from berthold.ledger import schema
+from berthold.ledger.store import Tx, greatest, insert
+from berthold.settings import Settings
+
+project = schema.project
+COUNTED = ("instances", "cores", "ram", "server_groups")
+NO_LIMIT = 2**62
+
+
+def as_number(limit: int) -> int:
+    """A limit as it is stored: -1, for none, is a number beyond reach."""
+    return NO_LIMIT if limit < 0 else limit
+
+
+def ensure_project(tx: Tx, project_id: str, settings: Settings) -> None:
+    """The project has a row; a new one gets the default limits."""
+    values: dict[str, Any] = {
+        f"{what}_{end}": as_number(getattr(settings, f"quota_{what}"))
+        for what in COUNTED
+        for end in ("max", "ceiling")
+    }
+    values["server_group_members_max"] = as_number(settings.quota_server_group_members)
+    tx.execute(
+        insert(tx, project).values(id=project_id, **values).on_conflict_do_nothing(index_elements=["id"])
+    )
+
+
+def charge(tx: Tx, project_id: str, **amounts: int) -> None:
+    """Take `amounts` of instances, cores, ram (MiB) or server_groups. Raises `Refused` Q1."""
+    growing = {what: n for what, n in amounts.items() if n > 0}
+    if not growing:
+        return
+    row = tx.execute(
+        update(project)
+        .where(
+            project.c.id == project_id,
+            *(project.c[what] + n <= project.c[f"{what}_max"] for what, n in growing.items()),
+        )
+        .values({what: project.c[what] + n for what, n in growing.items()})
+        .returning(project.c.id)
+    ).first()
+    if row is None:
+        raise Refused("Q1", _why_not(tx, project_id, growing))
+
+
+def give_back(tx: Tx, project_id: str, **amounts: int) -> None:
+    """Return what was taken."""
+    values: dict[str, Any] = {}
+    for what, n in amounts.items():
+        left = project.c[what] - n
+        values[what] = left
+        values[f"{what}_ceiling"] = greatest(tx, project.c[f"{what}_max"], left)
+    tx.execute(update(project).where(project.c.id == project_id).values(values))
+
+
+def _why_not(tx: Tx, project_id: str, wanted: dict[str, int]) -> str:
+    row = tx.execute(select(project).where(project.c.id == project_id)).mappings().first()
+    assert row is not None, f"project {project_id} has no quota row; ensure_project makes it"
+    over = [what for what, n in wanted.items() if row[what] + n > row[f"{what}_max"]]
+    asked, used, limits = (
+        ", ".join(str(number) for number in numbers)
+        for numbers in (
+            [wanted[what] for what in over],
+            [row[what] for what in over],
+            [row[f"{what}_max"] for what in over],
+        )
+    )
+    names = ", ".join(over)
+    return f"Quota exceeded for {names}: Requested {asked}, but already used {used} of {limits} {names}"

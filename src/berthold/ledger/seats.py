@@ -1,0 +1,198 @@
+"""Seats and places: what a member of a group must hold before it may claim a host.
+
+`RULES` says for each policy what a claim has to take and `leave` gives up what the last
+claim of a member on a host held. A seat (G1) is one of the `per_host` numbered places of an
+anti-affinity group on a host. A place (G2) is the one home of an affinity group or, while
+the whole group moves, its one next home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import delete, exists, func, or_, select, update
+
+from berthold.errors import Refused
+from berthold.ledger import schema
+from berthold.ledger.store import Tx, insert
+
+seat = schema.seat
+place = schema.group_place
+group = schema.server_group
+claim = schema.claim
+
+
+@dataclass(frozen=True)
+class Member:
+    """A server as its group's rule sees it; `group_id` is None for a server without a group."""
+
+    server_id: str
+    rule: str
+    group_id: str | None
+    group_name: str | None
+    per_host: int
+
+    @property
+    def group(self) -> str:
+        """Its group's id, for those who know that it has one."""
+        assert self.group_id is not None, f"server {self.server_id} has no group"
+        return self.group_id
+
+
+def take_seat(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
+    """G1: a seat on the host, the member's own one if it has it already. Raises `Refused` G1."""
+    c = seat.c
+    held = select(c.seat).where(
+        c.group_id == member.group, c.domain == host_id, c.server_id == member.server_id
+    )
+    if tx.execute(held).first():
+        return
+    for number in range(1, member.per_host + 1):
+        row = {
+            "group_id": member.group,
+            "domain": host_id,
+            "seat": number,
+            "per_host": member.per_host,
+            "server_id": member.server_id,
+        }
+        taken = (
+            insert(tx, seat).values(row).on_conflict_do_nothing(index_elements=["group_id", "domain", "seat"])
+        )
+        if tx.execute(taken.returning(c.seat)).first():
+            return
+    raise Refused(
+        "G1",
+        f"Anti-affinity instance group policy was violated: host {host_name} already holds"
+        f" {member.per_host} of group {member.group_name} ({member.group_id})",
+    )
+
+
+def take_place(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
+    """G2: the host is, or becomes, one of the group's places. The caller holds the group's row.
+
+    A first member settles the group's home. A member that has a home elsewhere may only go
+    if it is the whole group (`begin_moving`). Raises `Refused` G2.
+    """
+    places = {
+        row.role: row.host_id
+        for row in tx.execute(select(place.c.role, place.c.host_id).where(place.c.group_id == member.group))
+    }
+    moving = tx.execute(select(group.c.moving).where(group.c.id == member.group)).scalar()
+    if host_id in places.values():
+        return
+    if "home" not in places:
+        role = "home"
+    elif moving and "next" not in places:
+        role = "next"
+    else:
+        raise Refused(
+            "G2",
+            f"Affinity instance group policy was violated: group {member.group_name} ({member.group_id})"
+            f" does not live on host {host_name}",
+        )
+    tx.execute(place.insert().values(group_id=member.group, role=role, host_id=host_id))
+
+
+# What a claim must take, by the server's rule. Soft policies are preferences (G3).
+RULES: Mapping[str, Callable[[Tx, Member, str, str], None]] = {
+    "anti-affinity": take_seat,
+    "affinity": take_place,
+}
+
+
+def member_of(tx: Tx, server_id: str) -> Member:
+    """The server's rule and group, as they are now."""
+    s = schema.server
+    row = tx.execute(
+        select(s.c.id, s.c.rule, s.c.group_id, group.c.name, group.c.per_host)
+        .select_from(s.outerjoin(group, s.c.group_id == group.c.id))
+        .where(s.c.id == server_id)
+    ).one()
+    return Member(row.id, row.rule, row.group_id, row.name, row.per_host or 1)
+
+
+def enter(tx: Tx, group_id: str, by: str | None) -> None:
+    """Hold the affinity group's row. Raises `Refused` G2 while the group moves for somebody else."""
+    row = tx.execute(
+        update(group)
+        .where(group.c.id == group_id, or_(group.c.moving.is_(None), group.c.moving == (by or "")))
+        .values(generation=group.c.generation + 1)
+        .returning(group.c.id)
+    ).first()
+    if row is None:
+        raise Refused("G2", f"group {group_id} is moving; try again when it has arrived", wait=True)
+
+
+def begin_moving(tx: Tx, group_id: str, by: str, members: int) -> None:
+    """The whole group, `members` of them, is on its way for move `by`. Raises `Refused` G2.
+
+    Guarded by the group's row: whoever joins meanwhile waits, then sees that it moves.
+    """
+    row = tx.execute(
+        update(group)
+        .where(
+            group.c.id == group_id,
+            or_(group.c.moving.is_(None), group.c.moving == by),
+            group.c.members == members,
+        )
+        .values(moving=by, generation=group.c.generation + 1)
+        .returning(group.c.id)
+    ).first()
+    if row is None:
+        raise Refused(
+            "G2",
+            f"Affinity instance group policy was violated: group {group_id} has other members, which would"
+            " stay behind",
+        )
+
+
+def leave(tx: Tx, group_id: str, domain: str | None, at: str | None, server_id: str) -> None:
+    """Give up what the member's claim held, unless another claim still rests on it."""
+    if domain:
+        tx.execute(
+            delete(seat).where(
+                seat.c.group_id == group_id,
+                seat.c.domain == domain,
+                seat.c.server_id == server_id,
+                ~exists().where(
+                    claim.c.group_id == seat.c.group_id,
+                    claim.c.domain == seat.c.domain,
+                    claim.c.server_id == seat.c.server_id,
+                ),
+            )
+        )
+    if at:
+        _leave_place(tx, group_id, at)
+
+
+def _leave_place(tx: Tx, group_id: str, host_id: str) -> None:
+    """The caller holds the group's row. The last place left is the home, and the group stands."""
+    mine = place.c.group_id == group_id
+    tx.execute(
+        delete(place).where(
+            mine,
+            place.c.host_id == host_id,
+            ~exists().where(claim.c.group_id == group_id, claim.c.place == host_id),
+        )
+    )
+    left = tx.execute(select(place.c.role).where(mine)).scalars().all()
+    if left == ["next"]:
+        tx.execute(update(place).where(mine).values(role="home"))
+    if len(left) <= 1:
+        tx.execute(update(group).where(group.c.id == group_id).values(moving=None))
+
+
+def hold(tx: Tx, group_id: str) -> None:
+    """Hold the group's row, whatever it does."""
+    tx.execute(update(group).where(group.c.id == group_id).values(generation=group.c.generation + 1))
+
+
+def holders(tx: Tx, group_id: str, but: str | None = None) -> dict[str, int]:
+    """How many members (`but` one) hold a claim on each host, moves in flight included."""
+    rows = tx.execute(
+        select(claim.c.host_id, func.count(func.distinct(claim.c.server_id)))
+        .where(claim.c.group_id == group_id, claim.c.server_id != (but or ""))
+        .group_by(claim.c.host_id)
+    )
+    return {row[0]: row[1] for row in rows}

@@ -1,0 +1,119 @@
+"""Servers: the record, what their project pays for them, and what they are at rest.
+
+What users see of a server that is on the move is derived (`moves/status.py`), never stored.
+A deleted server keeps its row so that its history can be told; it is in no group, pays for
+nothing and holds no live claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select, update
+
+from berthold.errors import NotFound
+from berthold.ledger import groups, quotas, schema
+from berthold.ledger.store import Tx, clock_of, now
+
+server = schema.server
+
+
+def create(
+    tx: Tx, *, project_id: str, group_id: str | None, flavor: Mapping[str, Any], **columns: Any
+) -> str:
+    """A server that has no place yet; its id. It joins its group and is charged to its project.
+
+    Raises `Refused` Q1, or G2 while its group moves; `NotFound` for the group.
+    """
+    rule = groups.join(tx, group_id) if group_id else "none"
+    quotas.charge(tx, project_id, instances=1, cores=flavor["vcpus"], ram=flavor["ram"])
+    new = clock_of(tx).new_id()
+    tx.execute(
+        server.insert().values(
+            id=new,
+            project_id=project_id,
+            group_id=group_id,
+            rule=rule,
+            condition="building",
+            flavor=dict(flavor),
+            cores=flavor["vcpus"],
+            ram=flavor["ram"],
+            created_at=now(tx),
+            updated_at=now(tx),
+            **columns,
+        )
+    )
+    return new
+
+
+def hold(tx: Tx, server_id: str) -> Mapping[str, Any]:
+    """Hold the server's row (M3: every begin and every delete does this first); the row.
+
+    Raises `NotFound` for a server that is deleted or never was.
+    """
+    row = (
+        tx.execute(
+            select(server).where(server.c.id == server_id, server.c.deleted_at.is_(None)).with_for_update()
+        )
+        .mappings()
+        .first()
+    )
+    if row is None:
+        raise NotFound(f"Instance {server_id} could not be found.")
+    return dict(row)
+
+
+def find(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
+    """The row, deleted or not."""
+    row = tx.execute(select(server).where(server.c.id == server_id)).mappings().first()
+    return dict(row) if row else None
+
+
+def change(tx: Tx, server_id: str, **columns: Any) -> None:
+    """Write columns that no promise rests on (name, metadata, condition, ports, fault …)."""
+    assert not columns.keys() & {"group_id", "rule", "cores", "ram", "project_id"}, columns.keys()
+    tx.execute(update(server).where(server.c.id == server_id).values(updated_at=now(tx), **columns))
+
+
+def recharge(tx: Tx, server_id: str, cores: int, ram: int) -> None:
+    """The project pays for `cores` and `ram` (MiB) from now on. Raises `Refused` Q1 if it may not."""
+    row = tx.execute(
+        select(server.c.project_id, server.c.cores, server.c.ram)
+        .where(server.c.id == server_id)
+        .with_for_update()
+    ).one()
+    more = {"cores": cores - row.cores, "ram": ram - row.ram}
+    quotas.charge(tx, row.project_id, **{what: n for what, n in more.items() if n > 0})
+    if less := {what: -n for what, n in more.items() if n < 0}:
+        quotas.give_back(tx, row.project_id, **less)
+    tx.execute(update(server).where(server.c.id == server_id).values(cores=cores, ram=ram))
+
+
+def bury(tx: Tx, server_id: str) -> None:
+    """The server is deleted: out of its group, off its project's bill. Repeated it does nothing."""
+    row = (
+        tx.execute(
+            select(server.c.project_id, server.c.group_id, server.c.cores, server.c.ram)
+            .where(server.c.id == server_id, server.c.deleted_at.is_(None))
+            .with_for_update()
+        )
+    ).first()
+    if row is None:
+        return
+    if row.group_id:
+        groups.part(tx, row.group_id)
+    quotas.give_back(tx, row.project_id, instances=1, cores=row.cores, ram=row.ram)
+    tx.execute(
+        update(server)
+        .where(server.c.id == server_id)
+        .values(
+            condition="deleted",
+            group_id=None,
+            rule="none",
+            cores=0,
+            ram=0,
+            deleted_at=now(tx),
+            updated_at=now(tx),
+        )
+    )
