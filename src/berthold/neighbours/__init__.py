@@ -45,7 +45,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Volume:
-    """`size` in GiB; `image` the properties of the image it was made from, if any."""
+    """`size` in GiB; `image_id` of the image it was made from, `server_id` of who has it, if any."""
 
     id: str
     name: str
@@ -53,6 +53,7 @@ class Volume:
     size: int
     bootable: bool
     image_id: str | None = None
+    server_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Port:
 
 class Identity(Protocol):
     async def who(self, token: str) -> Actor:
-        """The actor of a token. Raises `Unauthenticated` for an unknown or expired one."""
+        """The actor of a token. Raises `Unauthenticated` for an unknown, expired or unscoped one."""
         ...
 
 
@@ -102,6 +103,11 @@ class Volumes(Protocol):
         """Make a volume for a server's disk; ready when this returns. One per (move, name)."""
         ...
 
+    async def undo_create(self, project_id: str, move: str, *, name: str) -> None:
+        """Remove what `create` made for (move, name), if it did; a late `create` is refused
+        with `WrongState`."""
+        ...
+
     async def attach(
         self, volume_id: str, server_id: str, move: str, *, device: str, mode: str = "rw"
     ) -> dict[str, Any]:
@@ -109,8 +115,9 @@ class Volumes(Protocol):
         Raises `WrongState` while another server has it."""
         ...
 
-    async def detach(self, volume_id: str, server_id: str) -> None:
-        """Take the volume back from the server; nothing to do if it has not got it."""
+    async def detach(self, volume_id: str, server_id: str, *, for_good: bool = False) -> None:
+        """Take the volume back from the server; nothing to do if it has not got it.
+        `for_good`, for a server that is being deleted: a late `attach` for it is refused."""
         ...
 
     async def delete(self, volume_id: str) -> None:
@@ -131,7 +138,8 @@ class Networks(Protocol):
         self, project_id: str, server_id: str, move: str, wishes: list[dict[str, Any]]
     ) -> list[Port]:
         """Ports for a new server, one per wish ({"uuid"} or {"port"}, optional {"fixed_ip"}).
-        Two racers never share an address. Repeated for one server it answers the same ports."""
+        Two racers never share an address. Repeated for one server it answers the same ports;
+        once the server was unplugged, `WrongState`."""
         ...
 
     async def bind(self, server_id: str, host: str) -> None:

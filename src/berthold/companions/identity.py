@@ -1,0 +1,345 @@
+"""Identity: domains, projects, users, roles and who has which role where.
+
+Passwords are kept as argon2 hashes and checked off the event loop, for an unknown user in
+the same time as for a known one. A token is a signed ticket (tokens.py); showing one costs
+a signature check and a look that is remembered for a few seconds, so what was taken away
+by another process (a role, a user's right to log in) ends within `REMEMBERED_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+from sqlalchemy import ColumnElement, Row, Table, and_, delete, select, update
+
+from berthold.companions.schema import (
+    identity_assignment,
+    identity_domain,
+    identity_project,
+    identity_revoked,
+    identity_role,
+    identity_user,
+)
+from berthold.companions.tokens import Seal, Ticket
+from berthold.errors import NotFound, Unauthenticated, WrongState
+from berthold.ledger.store import Store, Tx, clock_of, insert, now
+from berthold.neighbours import Actor
+
+DEFAULT_DOMAIN = "default"
+DEFAULT_DOMAIN_NAME = "Default"
+# A role implies those after it.
+ROLES = ("admin", "manager", "member", "reader")
+TOKEN_SECONDS = 12 * 3600.0
+REMEMBERED_SECONDS = 5.0
+REMEMBERED_TOKENS = 10_000
+HASHER = PasswordHasher()
+# The same words for every cause, so that nobody learns which users there are.
+REFUSED_LOGIN = "the request you have made requires authentication"
+
+
+@dataclass(frozen=True)
+class Called:
+    """A user or a project as a request calls it: by id, or by name within a domain."""
+
+    id: str | None = None
+    name: str | None = None
+    domain_id: str | None = None
+    domain_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """A checked token: what it says, and the rows behind it as they are now."""
+
+    ticket: Ticket
+    user: Row[Any]
+    project: Row[Any] | None
+    roles: frozenset[str]
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(
+            user_id=self.user.id,
+            user_name=self.user.name,
+            project_id=self.project.id if self.project is not None else "",
+            project_name=self.project.name if self.project is not None else "",
+            roles=self.roles,
+            token_expires_at=self.ticket.expires_at,
+        )
+
+
+class EmbeddedIdentity:
+    """`neighbours.Identity` on our own tables, and logging in."""
+
+    def __init__(
+        self,
+        store: Store,
+        token_key: bytes,
+        *,
+        lifetime: float = TOKEN_SECONDS,
+        hasher: PasswordHasher = HASHER,
+    ) -> None:
+        self.store = store
+        self._seal = Seal(token_key)
+        self._lifetime = lifetime
+        self._hasher = hasher
+        self._remembered: dict[str, tuple[float, Bearer]] = {}
+
+    async def who(self, token: str) -> Actor:
+        bearer = await self.bearer(token)
+        if bearer.project is None:
+            raise Unauthenticated("the token is for no project; log in with one")
+        return bearer.actor
+
+    async def bearer(self, token: str) -> Bearer:
+        """Everything about a token, scoped or not. Raises `Unauthenticated`."""
+        moment = self.store.clock.now()
+        until, bearer = self._remembered.get(token, (0.0, None))
+        if bearer is not None and moment < min(until, bearer.ticket.expires_at):
+            return bearer
+        ticket = self._seal.read(token, moment)
+        bearer = await self.store.read(standing, ticket)
+        if len(self._remembered) >= REMEMBERED_TOKENS:
+            self._remembered.clear()
+        self._remembered[token] = (moment + REMEMBERED_SECONDS, bearer)
+        return bearer
+
+    async def log_in(self, user: Called, password: str, project: Called | None) -> tuple[str, Bearer]:
+        """A token for a user who knows the password. Raises `Unauthenticated`, whatever is wrong."""
+        row = await self.store.read(_called, identity_user, user)
+        known = row.password_hash if row is not None and row.enabled else None
+        right = await asyncio.to_thread(self._matches, known or decoy(self._hasher), password)
+        if row is None or known is None or not right:
+            raise Unauthenticated(REFUSED_LOGIN)
+        return await self._issue(row.id, row.generation, ("password",), project, None)
+
+    async def trade(self, token: str, project: Called | None) -> tuple[str, Bearer]:
+        """A token for another project; it ends when the one that it was traded for would have."""
+        old = (await self.bearer(token)).ticket
+        methods = tuple(dict.fromkeys(("token", *old.methods)))
+        return await self._issue(old.user_id, old.generation, methods, project, old.expires_at)
+
+    async def revoke(self, token: str) -> None:
+        """End a token before its time."""
+        ticket = (await self.bearer(token)).ticket
+        await self.store.write(revoke, ticket)
+        self.forget()
+
+    async def hashed(self, password: str) -> str:
+        """A password as it is kept."""
+        return await asyncio.to_thread(self._hasher.hash, password)
+
+    def forget(self) -> None:
+        """Look everything up again; for whoever changes users, projects or roles here."""
+        self._remembered.clear()
+
+    def _matches(self, known: str, password: str) -> bool:
+        try:
+            return self._hasher.verify(known, password)
+        except (Argon2Error, InvalidHashError):
+            return False
+
+    async def _issue(
+        self,
+        user_id: str,
+        generation: int,
+        methods: tuple[str, ...],
+        project: Called | None,
+        until: float | None,
+    ) -> tuple[str, Bearer]:
+        scope = None
+        if project is not None:
+            row = await self.store.read(_called, identity_project, project)
+            if row is None:
+                raise Unauthenticated(REFUSED_LOGIN)
+            scope = row.id
+        moment = self.store.clock.now()
+        ticket = Ticket(
+            id=self.store.clock.new_id(),
+            user_id=user_id,
+            project_id=scope,
+            generation=generation,
+            methods=methods,
+            issued_at=moment,
+            expires_at=until or moment + self._lifetime,
+        )
+        return self._seal.sign(ticket), await self.store.read(standing, ticket)
+
+
+@cache
+def decoy(hasher: PasswordHasher) -> str:
+    """A hash that costs as much to check as a real one; nobody has its password."""
+    return hasher.hash("nobody's password")
+
+
+def implied(roles: set[str]) -> frozenset[str]:
+    """The roles and those that they imply."""
+    highest = min((ROLES.index(role) for role in roles if role in ROLES), default=len(ROLES))
+    return frozenset(roles) | frozenset(ROLES[highest:])
+
+
+# -- Looking ------------------------------------------------------------------------------
+
+
+def standing(tx: Tx, ticket: Ticket) -> Bearer:
+    """Who the ticket's bearer is now; `Unauthenticated` if what it says no longer holds."""
+    revoked = select(identity_revoked).where(identity_revoked.c.token_id == ticket.id)
+    user = tx.execute(select(identity_user).where(identity_user.c.id == ticket.user_id)).one_or_none()
+    if user is None or not user.enabled or user.generation != ticket.generation:
+        raise Unauthenticated(REFUSED_LOGIN)
+    if tx.execute(revoked).first():
+        raise Unauthenticated("the token was revoked")
+    if ticket.project_id is None:
+        return Bearer(ticket, user, None, frozenset())
+    chosen = select(identity_project).where(identity_project.c.id == ticket.project_id)
+    project = tx.execute(chosen).one_or_none()
+    roles = implied({row.name for row in roles_of(tx, user.id, ticket.project_id)})
+    if project is None or not project.enabled or not roles:
+        raise Unauthenticated(REFUSED_LOGIN)
+    return Bearer(ticket, user, project, roles)
+
+
+def roles_of(tx: Tx, user_id: str, project_id: str) -> list[Row[Any]]:
+    """The roles that were given to the user on the project, without those that they imply."""
+    held = and_(
+        identity_assignment.c.user_id == user_id,
+        identity_assignment.c.project_id == project_id,
+        identity_assignment.c.role_id == identity_role.c.id,
+    )
+    return list(tx.execute(select(identity_role).where(held).order_by(identity_role.c.name)))
+
+
+def projects_of(tx: Tx, user_id: str) -> list[Row[Any]]:
+    """The projects on which the user has a role."""
+    held = select(identity_assignment.c.project_id).where(identity_assignment.c.user_id == user_id)
+    chosen = select(identity_project).where(identity_project.c.id.in_(held), identity_project.c.enabled)
+    return list(tx.execute(chosen.order_by(identity_project.c.name)))
+
+
+def assignments(tx: Tx, **where: str) -> list[Row[Any]]:
+    """Who has which role where."""
+    chosen = (identity_assignment.c[key] == value for key, value in where.items())
+    return list(tx.execute(select(identity_assignment).where(*chosen)))
+
+
+def listed(tx: Tx, table: Table, **where: Any) -> list[Row[Any]]:
+    """The rows of one of the identity tables that agree with `where`, by name."""
+    chosen = (table.c[key] == value for key, value in where.items())
+    return list(tx.execute(select(table).where(*chosen).order_by(table.c.name)))
+
+
+def found(tx: Tx, table: Table, thing_id: str) -> Row[Any]:
+    """A row of one of the identity tables; raises `NotFound`."""
+    row = tx.execute(select(table).where(table.c.id == thing_id)).one_or_none()
+    if row is None:
+        raise NotFound(f"could not find {table.name.removeprefix('identity_')}: {thing_id}")
+    return row
+
+
+def _called(tx: Tx, table: Table, called: Called) -> Row[Any] | None:
+    """The user or project that a request means, or None."""
+    if called.id is not None:
+        return tx.execute(select(table).where(table.c.id == called.id)).one_or_none()
+    domain: ColumnElement[bool] = identity_domain.c.id == (called.domain_id or DEFAULT_DOMAIN)
+    if called.domain_id is None and called.domain_name is not None:
+        domain = identity_domain.c.name == called.domain_name
+    meant = and_(table.c.name == called.name, table.c.domain_id == identity_domain.c.id, domain)
+    return tx.execute(select(table).where(meant)).one_or_none()
+
+
+# -- Changing -----------------------------------------------------------------------------
+
+
+def add(tx: Tx, table: Table, **fields: Any) -> Row[Any]:
+    """A new row of one of the identity tables; `WrongState` when its name is taken."""
+    if "domain_id" in table.c:
+        found(tx, identity_domain, fields["domain_id"])
+    if "created_at" in table.c:
+        fields["created_at"] = now(tx)
+    made = insert(tx, table).values(**{"id": clock_of(tx).new_id(), **fields})
+    row = tx.execute(made.on_conflict_do_nothing().returning(table)).one_or_none()
+    if row is None:
+        raise WrongState(f"there is a {table.name.removeprefix('identity_')} {fields['name']!r} already")
+    return row
+
+
+def alter(tx: Tx, table: Table, thing_id: str, **fields: Any) -> Row[Any]:
+    """Change a row; a new password or the end of a user's right to log in voids older tokens."""
+    row = found(tx, table, thing_id)
+    if table is identity_user and ("password_hash" in fields or fields.get("enabled") is False):
+        fields["generation"] = identity_user.c.generation + 1
+    if fields.get("name", row.name) != row.name and "domain_id" in table.c:
+        same = and_(table.c.domain_id == row.domain_id, table.c.name == fields["name"])
+        if tx.execute(select(table.c.id).where(same)).first():
+            raise WrongState(f"the name {fields['name']!r} is taken")
+    if fields:
+        tx.execute(update(table).where(table.c.id == thing_id).values(**fields))
+    return found(tx, table, thing_id)
+
+
+def remove(tx: Tx, table: Table, thing_id: str) -> None:
+    """Remove a row and the role assignments that name it."""
+    found(tx, table, thing_id)
+    tx.execute(delete(table).where(table.c.id == thing_id))
+
+
+def assign(tx: Tx, user_id: str, project_id: str, role_id: str) -> None:
+    """Give the user the role on the project; nothing to do if he has it."""
+    found(tx, identity_user, user_id)
+    found(tx, identity_project, project_id)
+    found(tx, identity_role, role_id)
+    given = insert(tx, identity_assignment).values(user_id=user_id, project_id=project_id, role_id=role_id)
+    tx.execute(given.on_conflict_do_nothing())
+
+
+def unassign(tx: Tx, user_id: str, project_id: str, role_id: str) -> None:
+    """Take the role from the user on the project; raises `NotFound` if he has not got it."""
+    given = and_(
+        identity_assignment.c.user_id == user_id,
+        identity_assignment.c.project_id == project_id,
+        identity_assignment.c.role_id == role_id,
+    )
+    if not tx.execute(delete(identity_assignment).where(given)).rowcount:
+        raise NotFound("the user has no such role on the project")
+
+
+def revoke(tx: Tx, ticket: Ticket) -> None:
+    """Write down that the token is void, and forget those that have expired meanwhile."""
+    tx.execute(delete(identity_revoked).where(identity_revoked.c.expires_at < now(tx)))
+    void = insert(tx, identity_revoked).values(token_id=ticket.id, expires_at=ticket.expires_at)
+    tx.execute(void.on_conflict_do_nothing())
+
+
+def bootstrap(tx: Tx, password_hash: str, *, user: str = "admin", project: str = "admin") -> str:
+    """The default domain, the roles, and an admin on a project of his own; the project's id.
+
+    May be repeated: what is there stays as it is, the password too.
+    """
+    domain = insert(tx, identity_domain).values(id=DEFAULT_DOMAIN, name=DEFAULT_DOMAIN_NAME)
+    tx.execute(domain.on_conflict_do_nothing())
+    roles = {name: _ensure(tx, identity_role, name=name) for name in ROLES}
+    home = _ensure(tx, identity_project, name=project, domain_id=DEFAULT_DOMAIN, created_at=now(tx))
+    admin = _ensure(
+        tx,
+        identity_user,
+        name=user,
+        domain_id=DEFAULT_DOMAIN,
+        password_hash=password_hash,
+        default_project_id=home,
+        created_at=now(tx),
+    )
+    assign(tx, admin, home, roles["admin"])
+    return home
+
+
+def _ensure(tx: Tx, table: Table, **fields: Any) -> str:
+    """The id of the row of this name, made if it is missing."""
+    made = insert(tx, table).values(id=clock_of(tx).new_id(), **fields)
+    tx.execute(made.on_conflict_do_nothing())
+    row_id: str = tx.execute(select(table.c.id).where(table.c.name == fields["name"])).scalars().one()
+    return row_id

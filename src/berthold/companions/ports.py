@@ -1,0 +1,283 @@
+"""Network: ports with a MAC and addresses, and the servers that are plugged into them.
+
+Two racers never share an address, because an address is a row that one port owns; who
+loses an insert takes the next free one. A server is plugged once, in one transaction, and
+after it was unplugged never again: a late `plug` of a superseded move is refused.
+Nothing is wired here; the host's agent does that with what a port says.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from sqlalchemy import Row, Select, and_, delete, func, select, update
+
+from berthold.companions.network import IpNetwork, networks_of, number_in, subnets_of, usable_network
+from berthold.companions.schema import network, network_address, network_plug, network_port
+from berthold.errors import Malformed, NotFound, Unavailable, WrongState
+from berthold.ledger.store import Store, Tx, clock_of, insert, now
+from berthold.neighbours import Actor, Network, Port
+
+Span = tuple[int, int]
+
+MAC_PREFIX = "fa:16:3e"
+SERVER_OWNER = "compute:nova"
+# Losing an insert means that somebody else got the address, so the next try finds another.
+TRIES = 200
+
+
+class EmbeddedNetworks:
+    """`neighbours.Networks` on our own tables."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def find(self, actor: Actor, network_id: str) -> Network:
+        row = await self.store.read(usable_network, actor.project_id, network_id)
+        return Network(row.id, row.name)
+
+    async def usable(self, actor: Actor) -> list[Network]:
+        rows = await self.store.read(networks_of, actor)
+        # Admins see every network, but a server of theirs goes on their own or a shared one.
+        mine = [row for row in rows if row.project_id == actor.project_id or row.shared]
+        return [Network(row.id, row.name) for row in mine]
+
+    async def plug(
+        self, project_id: str, server_id: str, move: str, wishes: list[dict[str, Any]]
+    ) -> list[Port]:
+        return await self.store.write(plug, project_id, server_id, wishes)
+
+    async def bind(self, server_id: str, host: str) -> None:
+        await self.store.write(bind, server_id, host)
+
+    async def unplug(self, server_id: str) -> None:
+        await self.store.write(unplug, server_id)
+
+
+# -- Ports and addresses ------------------------------------------------------------------
+
+
+def ports_where(tx: Tx, *conditions: Any) -> list[tuple[Row[Any], list[Row[Any]]]]:
+    """Ports with their addresses, in the order of their server's interfaces."""
+    wanted = select(network_port).where(*conditions)
+    ports = list(
+        tx.execute(wanted.order_by(network_port.c.server_id, network_port.c.position, network_port.c.id))
+    )
+    held: dict[str, list[Row[Any]]] = {}
+    chosen = network_address.c.port_id.in_([port.id for port in ports])
+    for address in tx.execute(select(network_address).where(chosen).order_by(network_address.c.ip)):
+        held.setdefault(address.port_id, []).append(address)
+    return [(port, held.get(port.id, [])) for port in ports]
+
+
+def make_port(
+    tx: Tx, project_id: str, network_id: str, fixed: list[dict[str, str]] | None = None, **fields: Any
+) -> str:
+    """A new port on a network; its id. `fixed` wishes addresses: [{"subnet_id"?, "ip_address"?}];
+    without a wish it gets one of the first subnet of either version that has one left."""
+    port_id = _new_port(tx, network_id, {"project_id": project_id, **fields})
+    subnets = subnets_of(tx, [network_id])
+    if fixed is None:
+        for version in (4, 6):
+            of_version = [subnet for subnet in subnets if subnet.version == version]
+            if of_version and not any(_take_next(tx, subnet, port_id) for subnet in of_version):
+                raise WrongState(f"network {network_id} has no free IPv{version} address")
+        return port_id
+    for wish in fixed:
+        _take_wished(tx, subnets, wish, port_id)
+    return port_id
+
+
+def drop_ports(tx: Tx, *conditions: Any) -> None:
+    """Remove ports and give their addresses back."""
+    ids = [row.id for row in tx.execute(select(network_port.c.id).where(*conditions))]
+    tx.execute(delete(network_address).where(network_address.c.port_id.in_(ids)))
+    tx.execute(delete(network_port).where(network_port.c.id.in_(ids)))
+
+
+def _new_port(tx: Tx, network_id: str, fields: dict[str, Any]) -> str:
+    mac = fields.pop("mac_address", None)
+    for _ in range(TRIES):
+        address = mac or _draw_mac(tx)
+        values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
+        made = (
+            insert(tx, network_port)
+            .values(network_id=network_id, mac_address=address, **values)
+            .on_conflict_do_nothing(index_elements=["network_id", "mac_address"])
+            .returning(network_port.c.id)
+        )
+        port_id: str | None = tx.execute(made).scalar_one_or_none()
+        if port_id is not None:
+            return port_id
+        if mac:
+            raise WrongState(f"MAC address {mac} is in use on network {network_id}")
+    raise Unavailable("no free MAC address was found; try again")
+
+
+def _draw_mac(tx: Tx) -> str:
+    low = clock_of(tx).chance().getrandbits(24).to_bytes(3, "big")
+    return MAC_PREFIX + "".join(f":{byte:02x}" for byte in low)
+
+
+def _take_wished(tx: Tx, subnets: list[Row[Any]], wish: dict[str, str], port_id: str) -> None:
+    """One address as wished: this one, or any of this subnet."""
+    ip, subnet_id = wish.get("ip_address"), wish.get("subnet_id")
+    subnets = [subnet for subnet in subnets if subnet_id in (None, subnet.id)]
+    if not subnets:
+        raise Malformed(f"the network has no subnet {subnet_id or 'at all'}")
+    if ip is None:
+        if not any(_take_next(tx, subnet, port_id) for subnet in subnets):
+            raise WrongState("no address is free there")
+        return
+    for subnet in subnets:
+        block = ipaddress.ip_network(subnet.cidr)
+        try:
+            number = number_in(block, ip)
+        except Malformed:
+            continue
+        if not _take(tx, subnet.id, block, number, port_id):
+            raise WrongState(f"address {ip} is in use on network {subnet.network_id}")
+        return
+    raise Malformed(f"{ip} belongs to no subnet of the network")
+
+
+def _take_next(tx: Tx, subnet: Row[Any], port_id: str) -> bool:
+    """Give the port the lowest free address of the subnet's pools; False if there is none."""
+    block = ipaddress.ip_network(subnet.cidr)
+    for pool in subnet.pools:
+        span = number_in(block, pool["start"]), number_in(block, pool["end"])
+        for _ in range(TRIES):
+            number = _lowest_free(tx, subnet.id, span)
+            if number is None:
+                break
+            if _take(tx, subnet.id, block, number, port_id):
+                return True
+        else:
+            raise Unavailable(f"too many ask for an address of subnet {subnet.id}; try again")
+    return False
+
+
+def _lowest_free(tx: Tx, subnet_id: str, span: Span) -> int | None:
+    """The lowest number of the span that nobody is seen to have."""
+    first, last = span
+    taken = network_address.alias("taken")
+    after = network_address.alias("after")
+    if not tx.execute(_at(subnet_id, first)).first():
+        return first
+    gap = (
+        select(func.min(taken.c.number + 1))
+        .select_from(taken)
+        .outerjoin(after, and_(after.c.subnet_id == taken.c.subnet_id, after.c.number == taken.c.number + 1))
+        .where(taken.c.subnet_id == subnet_id, taken.c.number >= first, taken.c.number < last)
+        .where(after.c.number.is_(None))
+    )
+    number: int | None = tx.execute(gap).scalar_one()
+    return number
+
+
+def _at(subnet_id: str, number: int) -> Select[tuple[str]]:
+    return select(network_address.c.port_id).where(
+        network_address.c.subnet_id == subnet_id, network_address.c.number == number
+    )
+
+
+def _take(tx: Tx, subnet_id: str, block: IpNetwork, number: int, port_id: str) -> bool:
+    """Whether the address is now the port's. The constraint judges, not the look before."""
+    taken = (
+        insert(tx, network_address)
+        .values(subnet_id=subnet_id, number=number, ip=str(block[number]), port_id=port_id)
+        .on_conflict_do_nothing()
+        .returning(network_address.c.number)
+    )
+    return tx.execute(taken).first() is not None
+
+
+# -- Servers on ports ---------------------------------------------------------------------
+
+
+def plug(tx: Tx, project_id: str, server_id: str, wishes: list[dict[str, Any]]) -> list[Port]:
+    """The server's ports: made or lent now, or as the first call made them."""
+    first = (
+        insert(tx, network_plug)
+        .values(server_id=server_id, state="plugged", since=now(tx))
+        .on_conflict_do_nothing()
+        .returning(network_plug.c.server_id)
+    )
+    if tx.execute(first).first() is None:
+        state = tx.execute(
+            select(network_plug.c.state).where(network_plug.c.server_id == server_id)
+        ).scalar_one()
+        if state == "unplugged":
+            raise WrongState(f"server {server_id} was unplugged; it gets no ports again")
+        return server_ports(tx, server_id)
+    for position, wish in enumerate(wishes):
+        if wish.get("port"):
+            _lend(tx, project_id, str(wish["port"]), server_id, position)
+            continue
+        wanted = usable_network(tx, project_id, str(wish.get("uuid")))
+        fixed = [{"ip_address": str(wish["fixed_ip"])}] if wish.get("fixed_ip") else None
+        make_port(
+            tx,
+            project_id,
+            wanted.id,
+            fixed,
+            server_id=server_id,
+            position=position,
+            device_owner=SERVER_OWNER,
+            made_for_server=True,
+        )
+    return server_ports(tx, server_id)
+
+
+def _lend(tx: Tx, project_id: str, port_id: str, server_id: str, position: int) -> None:
+    free = and_(
+        network_port.c.id == port_id,
+        network_port.c.project_id == project_id,
+        network_port.c.server_id.is_(None),
+    )
+    lent = update(network_port).where(free)
+    lent = lent.values(server_id=server_id, position=position, device_owner=SERVER_OWNER, updated_at=now(tx))
+    if tx.execute(lent).rowcount:
+        return
+    row = tx.execute(select(network_port).where(network_port.c.id == port_id)).one_or_none()
+    if row is None or row.project_id != project_id:
+        raise NotFound(f"port {port_id} could not be found")
+    raise WrongState(f"port {port_id} is in use by {row.server_id}")
+
+
+def server_ports(tx: Tx, server_id: str) -> list[Port]:
+    """The ports of a server, first interface first."""
+    names = {row.id: row.name for row in tx.execute(select(network.c.id, network.c.name))}
+    return [
+        Port(
+            id=port.id,
+            network_id=port.network_id,
+            network_name=names[port.network_id],
+            mac_address=port.mac_address,
+            addresses=[
+                {"ip_address": a.ip, "subnet_id": a.subnet_id, "version": 6 if ":" in a.ip else 4}
+                for a in addresses
+            ],
+        )
+        for port, addresses in ports_where(tx, network_port.c.server_id == server_id)
+    ]
+
+
+def bind(tx: Tx, server_id: str, host: str) -> None:
+    """The server's ports are on `host` from now on."""
+    ports = update(network_port).where(network_port.c.server_id == server_id)
+    tx.execute(ports.values(host=host, updated_at=now(tx)))
+
+
+def unplug(tx: Tx, server_id: str) -> None:
+    """Remove what was made for the server, let go of what it was lent, and remember that it is gone."""
+    stone = insert(tx, network_plug).values(server_id=server_id, state="unplugged", since=now(tx))
+    tx.execute(
+        stone.on_conflict_do_update(
+            index_elements=["server_id"], set_={"state": "unplugged", "since": now(tx)}
+        )
+    )
+    drop_ports(tx, network_port.c.server_id == server_id, network_port.c.made_for_server)
+    lent = update(network_port).where(network_port.c.server_id == server_id)
+    tx.execute(lent.values(server_id=None, host=None, position=0, device_owner="", updated_at=now(tx)))

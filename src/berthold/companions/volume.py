@@ -1,0 +1,301 @@
+"""Block storage: volumes as rows and sparse files.
+
+A volume is `creating` until its file is complete; then one guarded write makes it
+`available`. It is attached to one server at most, which a constraint keeps. What a move
+asks for it may ask again: it gets the same volume, and one that was deleted since is not
+made a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Row, and_, delete, select, update
+
+from berthold.companions.files import Files, copy_sparse
+from berthold.companions.image import EmbeddedImages, image_of
+from berthold.companions.schema import image, volume, volume_attachment, volume_parting
+from berthold.errors import Failure, Malformed, NotFound, Unavailable, WrongState
+from berthold.ledger.store import Store, Tx, clock_of, insert, now
+from berthold.neighbours import Actor, Volume
+
+T = TypeVar("T")
+
+GIB = 1 << 30
+READY = ("available", "in-use")
+
+
+class EmbeddedVolumes:
+    """`neighbours.Volumes` on our own tables and a directory of files."""
+
+    def __init__(self, store: Store, directory: Path, images: EmbeddedImages) -> None:
+        self.store = store
+        self.files = Files(directory)
+        self.images = images
+
+    async def get(self, actor: Actor, volume_id: str) -> Volume:
+        row = await self.store.read(volume_of, actor, volume_id)
+        holder = await self.store.read(attachments_of, [row.id])
+        return volume_from(row, holder.get(row.id))
+
+    async def create(
+        self,
+        project_id: str,
+        move: str,
+        *,
+        name: str,
+        size: int,
+        image_id: str | None = None,
+        volume_type: str | None = None,
+    ) -> Volume:
+        fields = {"name": name, "size": size, "image_id": image_id, "volume_type": volume_type or "file"}
+        row = await self.store.write(begin, project_id, move, fields)
+        if row.status == "deleted":
+            raise WrongState(f"volume {name!r} of move {move} was deleted; it is not made again")
+        if row.status not in READY:
+            await self.fill(row)
+        row = await self.store.read(volume_row, row.id)
+        return volume_from(row, None)
+
+    async def undo_create(self, project_id: str, move: str, *, name: str) -> None:
+        file = await self.store.write(undo_begin, project_id, move, name)
+        if file is not None:
+            self.files.remove(file)
+
+    async def fill(self, row: Row[Any]) -> None:
+        """Write a volume's bytes, as its row asks, and make it available. May be repeated."""
+        name = f"{row.id}.{self.store.clock.new_id()}"
+        source, facts = await self._source(row)
+        await self._work(lambda: self._write(name, row.size, source))
+        if not await self.store.write(complete, row.id, name, facts):
+            self.files.remove(name)
+
+    async def attach(
+        self, volume_id: str, server_id: str, move: str, *, device: str, mode: str = "rw"
+    ) -> dict[str, Any]:
+        return await self.store.write(attach, volume_id, server_id, device, mode)
+
+    async def detach(self, volume_id: str, server_id: str, *, for_good: bool = False) -> None:
+        await self.store.write(detach, volume_id, server_id, for_good)
+
+    async def delete(self, volume_id: str) -> None:
+        file = await self.store.write(drop, volume_id)
+        if file is not None:
+            self.files.remove(file)
+
+    def path(self, row: Row[Any]) -> Path:
+        """Where a volume's bytes are."""
+        return self.files.path(row.file)
+
+    async def _source(self, row: Row[Any]) -> tuple[Path | None, dict[str, Any]]:
+        """The file that the volume begins as a copy of, and what the row says of it afterwards."""
+        if row.image_id:
+            of = await self.store.read(_image_row, row.image_id)
+            if of is None or of.status != "active":
+                raise NotFound(f"image {row.image_id} is gone or has no data")
+            return self.images.files.path(of.file), {"bootable": True, "image_metadata": told_of(of)}
+        if row.source_id:
+            of = await self.store.read(volume_row, row.source_id)
+            if of.status not in READY:
+                raise WrongState(f"volume {of.id} is {of.status}; it cannot be copied")
+            return self.files.path(of.file), {"bootable": of.bootable, "image_metadata": of.image_metadata}
+        return None, {}
+
+    def _write(self, name: str, size: int, source: Path | None) -> None:
+        with self.files.making(name) as file:
+            if source is not None:
+                try:
+                    original = source.open("rb")
+                except FileNotFoundError as gone:
+                    raise Unavailable("the bytes to copy from are gone") from gone
+                with original:
+                    copy_sparse(original, file)
+            if file.tell() > size * GIB:
+                raise Malformed(f"what it is to hold is larger than {size} GiB")
+            file.truncate(size * GIB)
+
+    async def _work(self, f: Callable[[], T]) -> T:
+        """File work: in a thread, except where everything runs in the caller's turn."""
+        return f() if self.store.inline else await asyncio.to_thread(f)
+
+
+def volume_from(row: Row[Any], holder: Row[Any] | None) -> Volume:
+    """A row as moves and the compute API see it."""
+    return Volume(
+        id=row.id,
+        name=row.name or "",
+        status=row.status,
+        size=row.size,
+        bootable=row.bootable,
+        image_id=row.image_id,
+        server_id=holder.server_id if holder is not None else None,
+    )
+
+
+def told_of(of: Row[Any]) -> dict[str, Any]:
+    """What a volume remembers of the image that it was made from; all values are text."""
+    told = {
+        "image_id": of.id,
+        "image_name": of.name,
+        "checksum": of.checksum,
+        "container_format": of.container_format,
+        "disk_format": of.disk_format,
+        "min_disk": of.min_disk,
+        "min_ram": of.min_ram,
+        "size": of.size,
+        **of.properties,
+    }
+    return {key: str(value) for key, value in told.items() if value is not None}
+
+
+# -- Looking ------------------------------------------------------------------------------
+
+
+def volume_of(tx: Tx, actor: Actor, volume_id: str) -> Row[Any]:
+    """A volume of the actor's project (an admin's: any); raises `NotFound`."""
+    row = volume_row(tx, volume_id)
+    if not (actor.is_admin or row.project_id == actor.project_id):
+        raise _missing(volume_id)
+    return row
+
+
+def volume_row(tx: Tx, volume_id: str) -> Row[Any]:
+    """A volume that is there, whoever's; raises `NotFound`."""
+    there = and_(volume.c.id == volume_id, volume.c.status != "deleted")
+    row = tx.execute(select(volume).where(there)).one_or_none()
+    if row is None:
+        raise _missing(volume_id)
+    return row
+
+
+def volumes_of(tx: Tx, project_id: str | None, where: dict[str, Any]) -> list[Row[Any]]:
+    """The volumes of a project (None: of all), newest first."""
+    wanted = select(volume).where(volume.c.status != "deleted")
+    if project_id is not None:
+        wanted = wanted.where(volume.c.project_id == project_id)
+    wanted = wanted.where(*(volume.c[key] == value for key, value in where.items()))
+    return list(tx.execute(wanted.order_by(volume.c.created_at.desc(), volume.c.id.desc())))
+
+
+def attachments_of(tx: Tx, volume_ids: list[str]) -> dict[str, Row[Any]]:
+    """Who has these volumes."""
+    chosen = volume_attachment.c.volume_id.in_(volume_ids)
+    return {row.volume_id: row for row in tx.execute(select(volume_attachment).where(chosen))}
+
+
+def files_named(tx: Tx) -> set[str]:
+    """Every file that a volume has."""
+    return set(tx.execute(select(volume.c.file).where(volume.c.file.is_not(None))).scalars())
+
+
+def _image_row(tx: Tx, image_id: str) -> Row[Any] | None:
+    return tx.execute(select(image).where(image.c.id == image_id)).one_or_none()
+
+
+def _missing(volume_id: str) -> Failure:
+    return NotFound(f"volume {volume_id} could not be found")
+
+
+# -- Changing -----------------------------------------------------------------------------
+
+
+def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) -> Row[Any]:
+    """A volume that is `creating`, or the one that this move began before, as it is now."""
+    if fields.get("image_id"):
+        owner = Actor(user_id="", user_name="", project_id=project_id, project_name="")
+        image_of(tx, owner, fields["image_id"])
+    values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
+    made = insert(tx, volume).values(project_id=project_id, status="creating", move_id=move_id, **values)
+    made = made.on_conflict_do_nothing(index_elements=["move_id", "name"]).returning(volume)
+    row = tx.execute(made).one_or_none()
+    if row is None:
+        first = and_(volume.c.move_id == move_id, volume.c.name == fields["name"])
+        row = tx.execute(select(volume).where(first)).one()
+    return row
+
+
+def undo_begin(tx: Tx, project_id: str, move_id: str, name: str) -> str | None:
+    """Remove the volume that the move made under this name; if it made none, it never will."""
+    stone = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), "size": 1}
+    never = insert(tx, volume).values(
+        project_id=project_id, move_id=move_id, name=name, status="deleted", **stone
+    )
+    tx.execute(never.on_conflict_do_nothing(index_elements=["move_id", "name"]))
+    made = and_(volume.c.move_id == move_id, volume.c.name == name)
+    return drop(tx, tx.execute(select(volume.c.id).where(made)).scalar_one())
+
+
+def complete(tx: Tx, volume_id: str, file: str, facts: dict[str, Any]) -> bool:
+    """The volume has this file from now on. False if it has another, or is gone."""
+    waits = and_(volume.c.id == volume_id, volume.c.status == "creating")
+    done = update(volume).where(waits).values(status="available", file=file, updated_at=now(tx), **facts)
+    return bool(tx.execute(done).rowcount)
+
+
+def fail(tx: Tx, volume_id: str) -> None:
+    """The volume could not be made; it stays, so that its owner sees that."""
+    waits = and_(volume.c.id == volume_id, volume.c.status == "creating")
+    tx.execute(update(volume).where(waits).values(status="error", updated_at=now(tx)))
+
+
+def attach(tx: Tx, volume_id: str, server_id: str, device: str, mode: str) -> dict[str, Any]:
+    """The server has the volume from now on, or has it already; raises `WrongState`."""
+    free = and_(volume.c.id == volume_id, volume.c.status == "available")
+    taken = update(volume).where(free).values(status="in-use", updated_at=now(tx))
+    if not tx.execute(taken).rowcount:
+        row = volume_row(tx, volume_id)
+        holder = attachments_of(tx, [volume_id]).get(volume_id)
+        if holder is None or holder.server_id != server_id:
+            raise WrongState(f"volume {volume_id} is {row.status}; it cannot be attached")
+        return _answer(holder)
+    parted = and_(volume_parting.c.volume_id == volume_id, volume_parting.c.server_id == server_id)
+    if tx.execute(select(volume_parting).where(parted)).first():
+        raise WrongState(f"server {server_id} has given volume {volume_id} back for good")
+    given = insert(tx, volume_attachment).values(
+        volume_id=volume_id,
+        id=clock_of(tx).new_id(),
+        server_id=server_id,
+        device=device,
+        mode=mode,
+        attached_at=now(tx),
+    )
+    return _answer(tx.execute(given.returning(volume_attachment)).one())
+
+
+def _answer(row: Row[Any]) -> dict[str, Any]:
+    return {"attachment_id": row.id, "volume_id": row.volume_id, "device": row.device}
+
+
+def detach(tx: Tx, volume_id: str, server_id: str, for_good: bool) -> None:
+    """The server has not got the volume any more; `for_good`: and never gets it again."""
+    # The volume's row is locked first, as attaching does, so that the two queue up.
+    locked = update(volume).where(volume.c.id == volume_id).values(updated_at=now(tx))
+    if not tx.execute(locked).rowcount:
+        return
+    if for_good:
+        stone = insert(tx, volume_parting).values(volume_id=volume_id, server_id=server_id, parted_at=now(tx))
+        tx.execute(stone.on_conflict_do_nothing())
+    mine = and_(volume_attachment.c.volume_id == volume_id, volume_attachment.c.server_id == server_id)
+    if tx.execute(delete(volume_attachment).where(mine)).rowcount:
+        in_use = and_(volume.c.id == volume_id, volume.c.status == "in-use")
+        tx.execute(update(volume).where(in_use).values(status="available"))
+
+
+def drop(tx: Tx, volume_id: str) -> str | None:
+    """Remove a volume that nobody has; the name of the file that is now nobody's."""
+    locked = update(volume).where(volume.c.id == volume_id).values(updated_at=now(tx)).returning(volume)
+    row = tx.execute(locked).one_or_none()
+    if row is None or row.status == "deleted":
+        return None
+    if row.status == "in-use":
+        raise WrongState(f"volume {volume_id} is in use; detach it first")
+    if row.move_id is None:
+        tx.execute(delete(volume_parting).where(volume_parting.c.volume_id == volume_id))
+        tx.execute(delete(volume).where(volume.c.id == volume_id))
+    else:
+        tx.execute(update(volume).where(volume.c.id == volume_id).values(status="deleted", file=None))
+    file: str | None = row.file
+    return file
