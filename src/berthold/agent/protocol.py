@@ -39,7 +39,8 @@ class Guest(Struct, frozen=True):
 
 
 class Running(Struct, frozen=True):
-    """One guest as it really is on a host. `state`: running, stopped, paused, incoming."""
+    """One guest as it really is on a host. `state`: running, stopped, paused, incoming (prepared,
+    not yet here), remains (sent away; only what `discard` removes is left)."""
 
     server: str
     state: str

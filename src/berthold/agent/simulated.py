@@ -1,0 +1,210 @@
+"""The simulated hypervisor: obeys like a real one, and misbehaves on demand.
+
+Its guests live on a `Ground` that all simulated hosts share. With no pace and no faults no
+verb ever suspends, so a test or the lab may drive them by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from berthold.agent.driver import Impossible
+from berthold.agent.faults import Fault, Faults, Pace
+from berthold.agent.ground import Ground, Place
+from berthold.agent.protocol import Guest, Hello, Running
+
+# How often a stalled verb looks whether it was released.
+STALL_S = 0.05
+
+FACTS: dict[str, Any] = {
+    "hypervisor_type": "simulated",
+    "hypervisor_version": 1000,
+    "host_ip": "127.0.0.1",
+}
+TRAITS = ["COMPUTE_NODE", "HW_CPU_X86_SSE2"]
+
+
+class Simulated:
+    """One simulated host called `name`."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        name: str,
+        *,
+        vcpus: int = 4,
+        memory_mb: int = 4096,
+        disk_gb: int = 100,
+        zone: str = "nova",
+        pace: Pace | None = None,
+        faults: Faults | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.ground = ground
+        self.name = name
+        self.zone = zone
+        self.amounts = {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": disk_gb}
+        self.pace = pace or Pace()
+        self.faults = faults or Faults()
+        self._sleep = sleep
+
+    def hello(self) -> Hello:
+        """The host as it introduces itself."""
+        return Hello(
+            name=self.name,
+            key=self.ground.key(self.name),
+            inventory={name: self._offer(amount) for name, amount in self.amounts.items()},
+            traits=TRAITS,
+            facts={**FACTS, "cpu_info": self._cpu_info()},
+            zone=self.zone,
+            guests=self.guests(),
+        )
+
+    def guests(self) -> list[Running]:
+        """Everything that is here, in whatever state."""
+        return [Running(server, state) for server, state in self.ground.states(self.name).items()]
+
+    async def spawn(self, guest: Guest) -> dict[str, Any]:
+        """Make the guest and start it."""
+        fault = await self._before("spawn", guest.server)
+        self._must_fit(guest)
+        self.ground.put(self.name, guest, "running", disks=True)
+        await self._after(fault)
+        return {"console": f"simulated://{self.name}/{guest.server}"}
+
+    async def check(self, guest: Guest) -> dict[str, Any]:
+        """Whether the guest would fit on an empty host of this size."""
+        fault = await self._before("check", guest.server)
+        self._must_fit(guest)
+        await self._after(fault)
+        return {}
+
+    async def prepare(self, guest: Guest) -> dict[str, Any]:
+        """An empty shell for a guest that will come."""
+        fault = await self._before("prepare", guest.server)
+        self._must_fit(guest)
+        with self.ground.together():
+            here = self._here(guest.server)
+            if here is not None and here.state in ("running", "stopped"):
+                raise Impossible(f"{guest.server} is already on {self.name}, {here.state}")
+            if here is None or here.state == "remains":
+                # A guest on volumes alone has no disk that would have to be copied.
+                nothing_to_copy = guest.disk_gb == 0 and guest.image is None
+                self.ground.put(self.name, guest, "incoming", disks=nothing_to_copy)
+        await self._after(fault)
+        return {"url": f"simulated://{self.name}"}
+
+    async def send(self, server: str, target: str) -> dict[str, Any]:
+        """Live migration: at one instant the guest is gone from here and runs on the target."""
+        attempt = self.ground.renew_attempt(self.name, server)
+        seconds = self.pace.of("send")
+        fault = await self._before("send", server, seconds)
+        guest = self.ground.hand_over(self.name, server, target, attempt)
+        await self._after(fault)
+        return {"memory_mb": guest.memory_mb, "seconds": round(seconds, 3)}
+
+    async def send_disk(self, server: str, target: str) -> dict[str, Any]:
+        """Copy the stopped guest's disks to the prepared target."""
+        fault = await self._before("send_disk", server)
+        self.ground.copy_disks(self.name, server, target)
+        await self._after(fault)
+        return {}
+
+    async def locate(self, server: str) -> dict[str, Any]:
+        """End any sending, then say where the guest is."""
+        self.ground.renew_attempt(self.name, server)
+        fault = await self._before("locate", server)
+        here = self._here(server)
+        await self._after(fault)
+        return {"running": here is not None and here.state == "running", "present": here is not None}
+
+    async def start(self, guest: Guest) -> dict[str, Any]:
+        """Start what is here."""
+        fault = await self._before("start", guest.server)
+        with self.ground.together():
+            here = self._here(guest.server)
+            if here is None or here.state == "remains":
+                raise Impossible(f"{guest.server} is not on {self.name}")
+            if not here.disks:
+                raise Impossible(f"the disks of {guest.server} were not copied to {self.name}")
+            if here.state != "running":
+                self.ground.put(self.name, guest, "running", disks=True)
+        await self._after(fault)
+        return {}
+
+    async def stop(self, server: str) -> dict[str, Any]:
+        """Stop the guest and keep it."""
+        fault = await self._before("stop", server)
+        with self.ground.together():
+            here = self._here(server)
+            if here is None or here.state not in ("running", "stopped"):
+                raise Impossible(f"{server} is not on {self.name}")
+            self.ground.put(self.name, here.guest, "stopped", disks=here.disks)
+        await self._after(fault)
+        return {"was_running": here.state == "running"}
+
+    async def discard(self, server: str) -> dict[str, Any]:
+        """Nothing of the guest is here when this returns."""
+        fault = await self._before("discard", server)
+        self.ground.remove(self.name, server)
+        await self._after(fault)
+        return {}
+
+    # -- Faults, time, sizes ------------------------------------------------------------
+
+    async def _before(self, verb: str, server: str, seconds: float | None = None) -> Fault | None:
+        """What comes before the deed: the verb's time and the faults that keep it from being done."""
+        fault = self.faults.strike(verb, server)
+        if fault is not None and fault.kind == "refuse":
+            raise Impossible(fault.reason)
+        if fault is not None and fault.kind == "die before":
+            self.faults.die()
+        if fault is not None and fault.kind == "stall":
+            await self._wait_for_release(fault)
+        if seconds is None:
+            seconds = self.pace.of(verb)
+        if seconds > 0:
+            await self._sleep(seconds)
+        return fault
+
+    async def _after(self, fault: Fault | None) -> None:
+        """What comes after it: the faults that keep anybody from hearing of it."""
+        if fault is not None and fault.kind == "die after":
+            self.faults.die()
+        if fault is not None and fault.kind == "forget":
+            await self._wait_for_release(fault)
+
+    async def _wait_for_release(self, fault: Fault) -> None:
+        while not fault.released:
+            await self._sleep(STALL_S)
+
+    def _here(self, server: str) -> Place | None:
+        return self.ground.place(self.name, server)
+
+    def _must_fit(self, guest: Guest) -> None:
+        wanted = {"VCPU": guest.vcpus, "MEMORY_MB": guest.memory_mb, "DISK_GB": guest.disk_gb}
+        for name, amount in wanted.items():
+            if amount > self.amounts[name]:
+                raise Impossible(f"{self.name} has {self.amounts[name]} {name}, the guest needs {amount}")
+
+    @staticmethod
+    def _offer(amount: int) -> dict[str, float]:
+        return {
+            "total": amount,
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": max(1, amount),
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        }
+
+    def _cpu_info(self) -> dict[str, Any]:
+        return {
+            "arch": "x86_64",
+            "model": "Nehalem",
+            "vendor": "Intel",
+            "features": ["pge", "clflush"],
+            "topology": {"cores": 1, "threads": 1, "sockets": self.amounts["VCPU"]},
+        }
