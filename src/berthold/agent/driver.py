@@ -2,7 +2,8 @@
 
 Every verb may come twice and then changes nothing the second time. A verb that cannot be
 done raises `Impossible` with a reason that operators can read, and has changed nothing that
-`discard` does not undo.
+`discard` does not undo. A verb may be cancelled; it lets go only when nothing of it is going
+on any more, since `locate` or `discard` of the same guest comes next.
 """
 
 from __future__ import annotations

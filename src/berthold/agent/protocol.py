@@ -86,7 +86,12 @@ class Take(Struct, frozen=True):
 
 class Ask(Struct, frozen=True):
     """One thing to do. `seq` orders the asks of this host: an ask for a server whose later
-    ask this agent has already begun is old news and gets the answer `ok=False`."""
+    ask this agent has already begun is old news and gets the answer `ok=False`.
+
+    `args` by verb: spawn, check, prepare, start {"guest": a `Guest`}; send, send_disk {"target": the
+    host's name}; locate, stop, discard nothing. `locate` and `discard` end what is still under way
+    for the server; every other verb waits for it.
+    """
 
     id: str
     seq: int
@@ -104,7 +109,11 @@ class Asks(Struct, frozen=True):
 
 class Answer(Struct, frozen=True):
     """What came of an ask. `ok` false: it was not done and `reason` says why, for operators.
-    `facts` is what the verb promises to tell (see `agent/driver.py`)."""
+    `facts` is what the verb promises to tell (see `agent/driver.py`).
+
+    Two refusals leave open how far it came: "superseded by a later ask", whose sender has given up
+    on this one, and facts {"begun": True}: begun at an epoch that is over, before the agent died.
+    """
 
     host: str
     epoch: int
