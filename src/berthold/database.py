@@ -1,0 +1,75 @@
+"""All tables of a cloud in one metadata, and the migrations that bring a database up to it.
+
+Importing this module imports every module that declares tables, so `metadata` is whole.
+`upgrade` is what `berthold db upgrade` runs; it may be run again and by several processes at
+once. No process begins to work on a database that `is_current` does not accept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine
+
+from berthold.companions import schema as companions_schema
+from berthold.ledger import schema
+from berthold.ledger.store import engine_for
+from berthold.records import schema as records_schema
+
+__all__ = ["is_current", "metadata", "migrations", "upgrade"]
+
+metadata = schema.metadata
+assert companions_schema.image.metadata is records_schema.flavor.metadata is metadata
+
+# Any number that nothing else of ours locks by.
+_UPGRADE_LOCK = 0x42455254
+
+
+def migrations() -> Config:
+    """Where Alembic finds the revisions: inside the package, with no file beside it."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def upgrade(url: str) -> None:
+    """Bring the database to the newest revision, in one transaction. Done before, it does nothing."""
+    engine = engine_for(url)
+    try:
+        upgrade_engine(engine)
+    finally:
+        engine.dispose()
+
+
+def upgrade_engine(engine: Engine) -> None:
+    """`upgrade` for who has an engine already (a database in memory has no other way)."""
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            # SQLite's transaction is the lock.
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
+        config = migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def is_current(url: str) -> bool:
+    """Whether the database is at the newest revision."""
+    engine = engine_for(url, "DEFERRED")
+    try:
+        with engine.connect() as connection:
+            return _standing(connection) == _newest()
+    finally:
+        engine.dispose()
+
+
+def _standing(connection: Connection) -> set[str]:
+    return set(MigrationContext.configure(connection).get_current_heads())
+
+
+def _newest() -> set[str]:
+    return set(ScriptDirectory.from_config(migrations()).get_heads())

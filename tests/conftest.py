@@ -1,0 +1,100 @@
+"""Fixtures for whoever needs a database: each test gets a fresh one, on both engines.
+
+    store           a Store, the test runs once on SQLite and once on PostgreSQL
+    database_url    the same as a URL, with all tables and no rows
+    bare_url        the same without tables
+    postgresql_url  PostgreSQL only
+    sqlite_url      SQLite only
+
+The server is started when the first test asks for it (one per worker under xdist) and stopped
+and removed at the end of the run, whatever happened.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# What the tests share stands beside this file.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import engines
+from berthold.ledger.store import Store
+
+STARTED = pytest.StashKey[engines.PostgreSQL]()
+
+
+@pytest.fixture(scope="session")
+def postgresql(pytestconfig: pytest.Config) -> Iterator[engines.PostgreSQL]:
+    server = engines.PostgreSQL()
+    pytestconfig.stash[STARTED] = server
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return engines.sqlite_template(tmp_path_factory.mktemp("sqlite") / "template.db")
+
+
+@pytest.fixture
+def postgresql_url(postgresql: engines.PostgreSQL) -> Iterator[str]:
+    url = postgresql.create()
+    yield url
+    postgresql.drop(url)
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    shutil.copy(sqlite_template, tmp_path / "berthold.db")
+    return f"sqlite:///{tmp_path / 'berthold.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine_name(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def database_url(engine_name: str, request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue(f"{engine_name}_url")
+    return url
+
+
+@pytest.fixture
+def bare_url(engine_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if engine_name == "sqlite":
+        yield f"sqlite:///{tmp_path / 'bare.db'}"
+        return
+    server: engines.PostgreSQL = request.getfixturevalue("postgresql")
+    url = server.create_bare()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    store = Store(database_url)
+    yield store
+    store.close()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Say which PostgreSQL the tests ran on."""
+    if server := config.stash.get(STARTED, None):
+        terminalreporter.write_line(f"PostgreSQL {server.version}, SQLite {sqlite_version()}")
+
+
+def sqlite_version() -> str:
+    import sqlite3
+
+    return sqlite3.sqlite_version

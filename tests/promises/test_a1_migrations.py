@@ -1,0 +1,104 @@
+"""A1: what a migration makes is what the schema modules say, on both engines, to the last predicate.
+
+The catalog of a database made by the migrations is compared with the catalog of one made from
+the metadata: what the engine itself says of every table, column, constraint and index.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+import engines
+from berthold.database import is_current, metadata, upgrade
+
+COLUMNS = """
+    SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
+      FROM information_schema.columns WHERE table_schema = 'public'"""
+CONSTRAINTS = """
+    SELECT conrelid::regclass::text, conname, contype, condeferrable, condeferred, pg_get_constraintdef(oid)
+      FROM pg_constraint WHERE connamespace = 'public'::regnamespace"""
+INDEXES = """
+    SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"""
+STORAGE = """
+    SELECT relname, reloptions::text FROM pg_class
+     WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'S')"""
+
+
+def catalog(connection: Connection) -> set[tuple[object, ...]]:
+    """Everything that the engine says of our tables, one tuple per fact, in its own words."""
+    if connection.dialect.name == "postgresql":
+        facts = {
+            tuple(row)
+            for query in (COLUMNS, CONSTRAINTS, INDEXES, STORAGE)
+            for row in connection.execute(text(query))
+        }
+    else:
+        facts = sqlite_catalog(connection)
+    return {fact for fact in facts if not any("alembic_version" in str(part) for part in fact)}
+
+
+def sqlite_catalog(connection: Connection) -> set[tuple[object, ...]]:
+    """SQLite keeps the text it was given: a table's parts in any order, an index as it stands."""
+    facts: set[tuple[object, ...]] = set()
+    query = text("SELECT type, name, sql FROM sqlite_schema WHERE sql <> ''")
+    for kind, name, sql in connection.execute(query):
+        # Alembic writes DEFAULT (true) where SQLAlchemy writes DEFAULT true.
+        words = re.sub(r"DEFAULT \((\w+)\)", r"DEFAULT \1", sql)
+        parts = [words] if kind == "index" else words.splitlines()
+        facts |= {(name, " ".join(part.split()).rstrip(", ")) for part in parts}
+        for pragma in ("table_xinfo", "foreign_key_list") if kind == "table" else ():
+            rows = connection.exec_driver_sql(f'PRAGMA {pragma}("{name}")').mappings()
+            facts |= {
+                (name, pragma, *(str(v).strip("()") for k, v in row.items() if k not in ("id", "cid")))
+                for row in rows
+            }
+    return facts
+
+
+def catalog_of(url: str) -> set[tuple[object, ...]]:
+    with engines.connected(url) as connection:
+        return catalog(connection)
+
+
+def test_the_migrations_make_what_the_schema_says(bare_url: str, database_url: str) -> None:
+    upgrade(bare_url)
+    migrated, declared = catalog_of(bare_url), catalog_of(database_url)
+    assert migrated - declared == set()
+    assert declared - migrated == set()
+    names = {str(fact[0]) for fact in migrated}
+    assert set(metadata.tables) <= names
+
+
+def test_alembic_sees_no_difference_either(bare_url: str) -> None:
+    upgrade(bare_url)
+    with engines.connected(bare_url) as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_a_database_is_current_once_it_is_upgraded_and_again_when_repeated(bare_url: str) -> None:
+    assert not is_current(bare_url)
+    upgrade(bare_url)
+    assert is_current(bare_url)
+    upgrade(bare_url)
+    assert is_current(bare_url)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP INDEX m3_one_unfinished_move",
+        "CREATE INDEX one_more ON claim (host_epoch)",
+        "ALTER TABLE claim ADD COLUMN more TEXT",
+    ],
+)
+def test_the_comparison_sees_a_change(database_url: str, change: str) -> None:
+    before = catalog_of(database_url)
+    with engines.connected(database_url) as connection:
+        connection.exec_driver_sql(change)
+        connection.commit()
+    assert catalog_of(database_url) != before
