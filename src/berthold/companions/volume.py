@@ -235,12 +235,6 @@ def complete(tx: Tx, volume_id: str, file: str, facts: dict[str, Any]) -> bool:
     return bool(tx.execute(done).rowcount)
 
 
-def fail(tx: Tx, volume_id: str) -> None:
-    """The volume could not be made; it stays, so that its owner sees that."""
-    waits = and_(volume.c.id == volume_id, volume.c.status == "creating")
-    tx.execute(update(volume).where(waits).values(status="error", updated_at=now(tx)))
-
-
 def attach(tx: Tx, volume_id: str, server_id: str, device: str, mode: str) -> dict[str, Any]:
     """The server has the volume from now on, or has it already; raises `WrongState`."""
     free = and_(volume.c.id == volume_id, volume.c.status == "available")

@@ -1,0 +1,53 @@
+"""The companions as routes of the cloud's one HTTP application."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute, Mount
+from starlette.routing import Route as Exact
+
+from berthold.companions import identity_admin_api, identity_api, image_api, network_api, volume_api
+from berthold.companions.embedded import Companions
+from berthold.companions.http import Service
+from berthold.errors import WrongState
+
+
+def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRoute]:
+    """/identity, /image, /volume and /network, each with and without what follows.
+
+    Links and catalog name `base_url`, or else the address that the request came to. To be
+    put at the root of the application.
+    """
+    services = (
+        Service(
+            four,
+            "/identity",
+            identity_admin_api.OPEN_ROUTES,
+            identity_admin_api.ROUTES,
+            identity_api.fault,
+            unscoped=True,
+            base_url=base_url,
+        ),
+        Service(four, "/image", image_api.OPEN_ROUTES, image_api.ROUTES, image_api.fault, base_url=base_url),
+        Service(
+            four,
+            "/volume",
+            volume_api.OPEN_ROUTES,
+            volume_api.ROUTES,
+            volume_api.fault,
+            # Cinder calls a volume's wrong state a bad request.
+            statuses={WrongState: 400},
+            base_url=base_url,
+        ),
+        Service(
+            four,
+            "/network",
+            network_api.OPEN_ROUTES,
+            network_api.ROUTES,
+            network_api.fault,
+            base_url=base_url,
+        ),
+    )
+    routes: list[BaseRoute] = []
+    for service in services:
+        routes += [Exact(service.prefix, service), Mount(service.prefix, service)]
+    return routes

@@ -1,0 +1,356 @@
+"""Identity v3 over HTTP: logging in, the catalog, and the lists that administrators keep."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import field as named
+from sqlalchemy import Row, Table
+from starlette.responses import Response
+
+from berthold.companions import identity
+from berthold.companions.http import Asked, Document, answer, nothing, stamp, yes
+from berthold.companions.identity import DEFAULT_DOMAIN, DEFAULT_DOMAIN_NAME, Bearer, Called
+from berthold.companions.schema import identity_domain, identity_role
+from berthold.errors import Malformed, NotAllowed, NotFound, Unauthenticated
+
+STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
+# What the catalog offers: type, name, where below our own address.
+SERVICES = (
+    ("identity", "keystone", "/identity"),
+    ("compute", "nova", "/compute/v2.1"),
+    ("image", "glance", "/image"),
+    ("block-storage", "cinder", "/volume/v3"),
+    ("network", "neutron", "/network"),
+)
+
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+Password = Annotated[str, Meta(min_length=1, max_length=4096)]
+Words = Annotated[str, Meta(max_length=65535)]
+
+
+def fault(status: int, title: str, message: str) -> Document:
+    """A failure as Keystone says it."""
+    return {"error": {"code": status, "message": message, "title": title}}
+
+
+# -- Bodies -------------------------------------------------------------------------------
+
+
+class Domain(Struct):
+    id: str | None = None
+    name: str | None = None
+
+
+class KnownUser(Struct):
+    password: Annotated[str, Meta(max_length=4096)]
+    id: str | None = None
+    name: str | None = None
+    domain: Domain | None = None
+
+
+class ByPassword(Struct):
+    user: KnownUser
+
+
+class ByToken(Struct):
+    id: str
+
+
+class Proof(Struct):
+    methods: list[str]
+    password: ByPassword | None = None
+    token: ByToken | None = None
+
+
+class KnownProject(Struct):
+    id: str | None = None
+    name: str | None = None
+    domain: Domain | None = None
+
+
+class ProjectScope(Struct):
+    project: KnownProject
+
+
+class Login(Struct):
+    identity: Proof
+    scope: ProjectScope | Literal["unscoped"] | None = None
+
+
+class LoginBody(Struct):
+    auth: Login
+
+
+class NewProject(Struct):
+    name: Name
+    domain_id: str | None = None
+    description: Words | None = None
+    enabled: bool = True
+
+
+class NewProjectBody(Struct):
+    project: NewProject
+
+
+class ProjectChange(Struct, omit_defaults=True):
+    name: Name | UnsetType = UNSET
+    description: Words | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class ProjectChangeBody(Struct):
+    project: ProjectChange
+
+
+class NewUser(Struct):
+    name: Name
+    password: Password | None = None
+    domain_id: str | None = None
+    default_project_id: str | None = None
+    email: Words | None = None
+    description: Words | None = None
+    enabled: bool = True
+
+
+class NewUserBody(Struct):
+    user: NewUser
+
+
+class UserChange(Struct, omit_defaults=True):
+    name: Name | UnsetType = UNSET
+    password: Password | UnsetType = UNSET
+    default_project_id: str | UnsetType | None = UNSET
+    email: Words | UnsetType = UNSET
+    description: Words | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class UserChangeBody(Struct):
+    user: UserChange
+
+
+class OwnPassword(Struct):
+    password: Password
+    original: Annotated[str, Meta(max_length=4096)] = named(name="original_password")
+
+
+class OwnPasswordBody(Struct):
+    user: OwnPassword
+
+
+# -- Versions, logging in, the catalog ----------------------------------------------------
+
+
+def version(asked: Asked) -> Document:
+    return {
+        "id": "v3.14",
+        "status": "stable",
+        "updated": "2020-04-07T00:00:00Z",
+        "links": [{"rel": "self", "href": f"{asked.home}/identity/v3/"}],
+        "media-types": [{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}],
+    }
+
+
+async def versions(asked: Asked) -> Response:
+    return answer({"versions": {"values": [version(asked)]}}, 300)
+
+
+async def version_3(asked: Asked) -> Response:
+    return answer({"version": version(asked)})
+
+
+async def log_in(asked: Asked) -> Response:
+    """A token, by password or for another token."""
+    wish = (await asked.body(LoginBody)).auth
+    project = None
+    if isinstance(wish.scope, ProjectScope):
+        project = called(wish.scope.project, wish.scope.project.domain)
+    proof = wish.identity
+    if proof.methods == ["password"] and proof.password is not None:
+        user = proof.password.user
+        token, bearer = await asked.four.identity.log_in(called(user, user.domain), user.password, project)
+    elif proof.methods == ["token"] and proof.token is not None:
+        token, bearer = await asked.four.identity.trade(proof.token.id, project)
+    else:
+        raise Unauthenticated("log in by `password` or by `token`, and say it in that part of the body")
+    return answer(await token_document(asked, bearer), 201, **{"X-Subject-Token": token})
+
+
+def called(thing: KnownUser | KnownProject, domain: Domain | None) -> Called:
+    if thing.id is None and thing.name is None:
+        raise Malformed("say which user or project: its id, or its name and domain")
+    return Called(thing.id, thing.name, domain.id if domain else None, domain.name if domain else None)
+
+
+async def token_document(asked: Asked, bearer: Bearer) -> Document:
+    ticket = bearer.ticket
+    default = {"id": DEFAULT_DOMAIN, "name": DEFAULT_DOMAIN_NAME}
+    domains = {row.id: row.name for row in await asked.four.store.read(identity.listed, identity_domain)}
+
+    def domain(row: Row[Any]) -> Document:
+        return {"id": row.domain_id, "name": domains[row.domain_id]} if row.domain_id in domains else default
+
+    user = {"id": bearer.user.id, "name": bearer.user.name, "domain": domain(bearer.user)}
+    token: Document = {
+        "methods": list(ticket.methods),
+        "user": {**user, "password_expires_at": None},
+        "audit_ids": [ticket.id],
+        "issued_at": stamp(ticket.issued_at, STAMP),
+        "expires_at": stamp(ticket.expires_at, STAMP),
+    }
+    if bearer.project is not None:
+        roles = await asked.four.store.read(identity.listed, identity_role)
+        project = {"id": bearer.project.id, "name": bearer.project.name, "domain": domain(bearer.project)}
+        token["project"] = project
+        token["is_domain"] = False
+        token["roles"] = [{"id": r.id, "name": r.name} for r in roles if r.name in bearer.roles]
+        token["catalog"] = catalog(asked)
+    return {"token": token}
+
+
+async def subject(asked: Asked) -> tuple[str, Bearer]:
+    """The token that the request is about: the caller's own, or, for an admin, anybody's."""
+    token = asked.request.headers.get("x-subject-token")
+    if not token:
+        raise Malformed("say which token in X-Subject-Token")
+    try:
+        bearer = await asked.four.identity.bearer(token)
+    except Unauthenticated as unknown:
+        raise NotFound("this token is not known or no longer valid") from unknown
+    if bearer.user.id != asked.actor.user_id:
+        asked.need_admin()
+    return token, bearer
+
+
+async def show_token(asked: Asked) -> Response:
+    token, bearer = await subject(asked)
+    return answer(await token_document(asked, bearer), 200, **{"X-Subject-Token": token})
+
+
+async def revoke_token(asked: Asked) -> Response:
+    token, _ = await subject(asked)
+    await asked.four.identity.revoke(token)
+    return nothing()
+
+
+def fixed_id(*words: str) -> str:
+    """The same id for the same words, on every machine."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, "/".join(words)).hex
+
+
+def catalog(asked: Asked) -> list[Document]:
+    return [
+        {"id": fixed_id(kind), "type": kind, "name": name, "endpoints": endpoints_of(asked, kind, path)}
+        for kind, name, path in SERVICES
+    ]
+
+
+def endpoints_of(asked: Asked, kind: str, path: str) -> list[Document]:
+    region = asked.four.region
+    return [
+        {
+            "id": fixed_id(kind, interface),
+            "interface": interface,
+            "region": region,
+            "region_id": region,
+            "url": asked.home + path,
+        }
+        for interface in ("public", "internal", "admin")
+    ]
+
+
+async def show_catalog(asked: Asked) -> Response:
+    if asked.bearer.project is None:
+        raise NotAllowed("a token without a project has no catalog")
+    return answer(listing(asked, "catalog", catalog(asked)))
+
+
+async def list_services(asked: Asked) -> Response:
+    asked.need_admin()
+    kept = [
+        {"id": fixed_id(k), "type": k, "name": n, "description": "", "enabled": True} for k, n, _ in SERVICES
+    ]
+    chosen = [row for row in kept if all(asked.query.get(k, row[k]) == row[k] for k in ("type", "name"))]
+    return answer(listing(asked, "services", chosen))
+
+
+async def list_endpoints(asked: Asked) -> Response:
+    asked.need_admin()
+    kept = [
+        {**endpoint, "service_id": fixed_id(kind), "enabled": True}
+        for kind, _, path in SERVICES
+        for endpoint in endpoints_of(asked, kind, path)
+    ]
+    keys = ("interface", "service_id", "region_id")
+    chosen = [row for row in kept if all(asked.query.get(k, row[k]) == row[k] for k in keys)]
+    return answer(listing(asked, "endpoints", chosen))
+
+
+async def list_regions(asked: Asked) -> Response:
+    region = {"id": asked.four.region, "description": "", "parent_region_id": None}
+    return answer(listing(asked, "regions", [region]))
+
+
+# -- Projects, users, roles, domains ------------------------------------------------------
+
+
+def listing(asked: Asked, noun: str, documents: list[Document]) -> Document:
+    here = asked.home + asked.request.url.path
+    return {noun: documents, "links": {"self": here, "next": None, "previous": None}}
+
+
+def document_of(asked: Asked, noun: str, row: Row[Any]) -> Document:
+    links = {"self": f"{asked.home}/identity/v3/{noun}s/{row.id}"}
+    if noun == "role":
+        return {"id": row.id, "name": row.name, "domain_id": None, "description": None, "links": links}
+    if noun == "domain":
+        return {"id": row.id, "name": row.name, "description": "", "enabled": True, "links": links}
+    shared = {"id": row.id, "name": row.name, "domain_id": row.domain_id, "enabled": row.enabled}
+    shared |= {"description": row.description, "options": {}, "links": links}
+    if noun == "project":
+        return {**shared, "parent_id": row.domain_id, "is_domain": False, "tags": []}
+    return {
+        **shared,
+        "email": row.email or None,
+        "default_project_id": row.default_project_id,
+        "password_expires_at": None,
+    }
+
+
+async def listed(asked: Asked, noun: str, table: Table) -> Response:
+    """A list, by name, domain and whether it is enabled."""
+    where: Document = {key: asked.query[key] for key in ("name", "domain_id") if key in asked.query}
+    where = {key: value for key, value in where.items() if key in table.c}
+    if "enabled" in asked.query and "enabled" in table.c:
+        where["enabled"] = yes(asked.query["enabled"])
+    rows = await asked.four.store.read(lambda tx: identity.listed(tx, table, **where))
+    return answer(listing(asked, noun + "s", [document_of(asked, noun, row) for row in rows]))
+
+
+async def shown(asked: Asked, noun: str, table: Table) -> Response:
+    row = await asked.four.store.read(identity.found, table, asked.path["id"])
+    return answer({noun: document_of(asked, noun, row)})
+
+
+async def made(asked: Asked, noun: str, table: Table, fields: Document) -> Response:
+    kept = {key: value for key, value in fields.items() if value is not None}
+    kept.setdefault("domain_id", DEFAULT_DOMAIN)
+    row = await asked.four.store.write(lambda tx: identity.add(tx, table, **kept))
+    return answer({noun: document_of(asked, noun, row)}, 201)
+
+
+async def changed(asked: Asked, noun: str, table: Table, fields: Document) -> Response:
+    kept = {key: value for key, value in fields.items() if value is not UNSET}
+    row = await asked.four.store.write(lambda tx: identity.alter(tx, table, asked.path["id"], **kept))
+    asked.four.identity.forget()
+    return answer({noun: document_of(asked, noun, row)})
+
+
+async def removed(asked: Asked, table: Table) -> Response:
+    asked.need_admin()
+    await asked.four.store.write(identity.remove, table, asked.path["id"])
+    asked.four.identity.forget()
+    return nothing()

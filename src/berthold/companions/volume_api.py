@@ -1,0 +1,373 @@
+"""Block storage v3 over HTTP. A volume is ready when its creation is answered."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from sqlalchemy import Row, update
+from starlette.responses import Response
+
+from berthold.companions import image, volume
+from berthold.companions.http import Asked, Document, Route, answer, nothing, page, stamp, yes
+from berthold.companions.schema import volume as volume_table
+from berthold.errors import Malformed, NotFound
+from berthold.ledger.store import Tx, now
+
+STAMP = "%Y-%m-%dT%H:%M:%S.%f"
+TYPE_NAME = "file"
+TYPE_ID = str(uuid.uuid5(uuid.NAMESPACE_URL, "berthold/volume-type/file"))
+NO_LIMIT = -1
+LARGEST_GIB = 65536
+FAULTS = {
+    400: "badRequest",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "itemNotFound",
+    405: "badMethod",
+    409: "conflictingRequest",
+    413: "overLimit",
+    503: "serviceUnavailable",
+}
+
+Name = Annotated[str, Meta(max_length=255)]
+Pairs = dict[Annotated[str, Meta(min_length=1, max_length=255)], Annotated[str, Meta(max_length=255)]]
+
+
+class NewVolume(Struct):
+    size: Annotated[int, Meta(ge=1, le=LARGEST_GIB)] | None = None
+    name: Name | None = None
+    description: Name | None = None
+    imageRef: str | None = None
+    source_volid: str | None = None
+    snapshot_id: str | None = None
+    backup_id: str | None = None
+    consistencygroup_id: str | None = None
+    volume_type: str | None = None
+    availability_zone: str | None = None
+    metadata: Pairs | None = None
+
+
+class NewVolumeBody(Struct):
+    volume: NewVolume
+
+
+class VolumeChange(Struct):
+    name: Name | UnsetType | None = UNSET
+    description: Name | UnsetType | None = UNSET
+    metadata: Pairs | UnsetType = UNSET
+
+
+class VolumeChangeBody(Struct):
+    volume: VolumeChange
+
+
+def fault(status: int, title: str, message: str) -> Document:
+    """A failure as Cinder says it."""
+    return {FAULTS.get(status, "computeFault"): {"code": status, "message": message}}
+
+
+async def versions(asked: Asked) -> Response:
+    return answer(version_list(asked), 300)
+
+
+async def version_3(asked: Asked) -> Response:
+    return answer(version_list(asked))
+
+
+def version_list(asked: Asked) -> Document:
+    version = {
+        "id": "v3.0",
+        "status": "CURRENT",
+        "version": "3.71",
+        "min_version": "3.0",
+        "updated": "2023-08-31T00:00:00Z",
+        "links": [{"rel": "self", "href": f"{asked.home}/volume/v3/"}],
+        "media-types": [
+            {"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}
+        ],
+    }
+    return {"versions": [version]}
+
+
+# -- Volumes ------------------------------------------------------------------------------
+
+
+def document_of(asked: Asked, row: Row[Any], holder: Row[Any] | None) -> Document:
+    """A volume as Cinder shows it."""
+    document: Document = {
+        "id": row.id,
+        "name": row.name,
+        "description": row.description,
+        "status": row.status,
+        "size": row.size,
+        "volume_type": row.volume_type,
+        "volume_type_id": TYPE_ID,
+        "availability_zone": row.zone,
+        "bootable": "true" if row.bootable else "false",
+        "encrypted": False,
+        "multiattach": False,
+        "replication_status": None,
+        "consistencygroup_id": None,
+        "group_id": None,
+        "snapshot_id": None,
+        "source_volid": row.source_id,
+        "backup_id": None,
+        "cluster_name": None,
+        "consumes_quota": True,
+        "service_uuid": None,
+        "shared_targets": False,
+        "provider_id": None,
+        "metadata": row.metadata,
+        "user_id": row.user_id,
+        "created_at": stamp(row.created_at, STAMP),
+        "updated_at": stamp(row.updated_at, STAMP),
+        "attachments": [attachment(row, holder)] if holder is not None else [],
+        "links": links(asked, row),
+        "os-vol-tenant-attr:tenant_id": row.project_id,
+    }
+    if row.image_metadata:
+        document["volume_image_metadata"] = row.image_metadata
+    if asked.actor.is_admin:
+        document["os-vol-host-attr:host"] = "companion@file#file"
+        document["os-vol-mig-status-attr:migstat"] = None
+        document["os-vol-mig-status-attr:name_id"] = None
+    return document
+
+
+def attachment(row: Row[Any], holder: Row[Any]) -> Document:
+    return {
+        "id": row.id,
+        "attachment_id": holder.id,
+        "volume_id": row.id,
+        "server_id": holder.server_id,
+        "host_name": None,
+        "device": holder.device,
+        "attached_at": stamp(holder.attached_at, STAMP),
+    }
+
+
+def links(asked: Asked, row: Row[Any]) -> list[Document]:
+    path = f"{row.project_id}/volumes/{row.id}"
+    return [
+        {"rel": "self", "href": f"{asked.home}/volume/v3/{path}"},
+        {"rel": "bookmark", "href": f"{asked.home}/volume/{path}"},
+    ]
+
+
+def check_project(asked: Asked) -> None:
+    """An address that names a project names the caller's."""
+    if asked.path.get("project_id", asked.actor.project_id) != asked.actor.project_id:
+        raise Malformed("the project in the address is not the token's")
+
+
+async def chosen(asked: Asked) -> tuple[list[Document], str | None]:
+    """The page of volumes that the query asks for."""
+    check_project(asked)
+    query = asked.query
+    everybody = asked.actor.is_admin and yes(query.get("all_tenants", "false"))
+    where: Document = {key: query[key] for key in ("name", "status") if key in query}
+    where |= {"bootable": yes(query["bootable"])} if "bootable" in query else {}
+    owner = query.get("project_id") if everybody else asked.actor.project_id
+    rows = await asked.four.store.read(volume.volumes_of, owner, where)
+    if "id" in query:
+        rows = [row for row in rows if row.id in query["id"].removeprefix("in:").split(",")]
+    holders = await asked.four.store.read(volume.attachments_of, [row.id for row in rows])
+    return page(asked, [document_of(asked, row, holders.get(row.id)) for row in rows])
+
+
+def listing(asked: Asked, documents: list[Document], following: str | None) -> Document:
+    answered: Document = {"volumes": documents}
+    if following:
+        here = f"{asked.home}{asked.request.url.path}?{following}"
+        answered["volumes_links"] = [{"rel": "next", "href": here}]
+    return answered
+
+
+async def list_volumes(asked: Asked) -> Response:
+    documents, following = await chosen(asked)
+    brief = [{key: document[key] for key in ("id", "name", "links")} for document in documents]
+    return answer(listing(asked, brief, following))
+
+
+async def list_details(asked: Asked) -> Response:
+    return answer(listing(asked, *await chosen(asked)))
+
+
+async def show_volume(asked: Asked) -> Response:
+    return await shown(asked, asked.path["id"])
+
+
+async def shown(asked: Asked, volume_id: str, status: int = 200) -> Response:
+    check_project(asked)
+    row = await asked.four.store.read(volume.volume_of, asked.actor, volume_id)
+    holders = await asked.four.store.read(volume.attachments_of, [row.id])
+    return answer({"volume": document_of(asked, row, holders.get(row.id))}, status)
+
+
+async def make_volume(asked: Asked) -> Response:
+    """A volume, blank or as a copy. One that cannot be filled is taken back before the answer."""
+    check_project(asked)
+    wish = (await asked.body(NewVolumeBody)).volume
+    if wish.snapshot_id or wish.backup_id or wish.consistencygroup_id:
+        raise Malformed("snapshots, backups and consistency groups are not offered here")
+    if wish.imageRef and wish.source_volid:
+        raise Malformed("a volume begins as a copy of one thing: an image or a volume")
+    if wish.volume_type not in (None, "", TYPE_NAME, TYPE_ID):
+        raise NotFound(f"volume type {wish.volume_type} could not be found")
+    if wish.availability_zone not in (None, "", "nova"):
+        raise Malformed(f"there is no availability zone {wish.availability_zone} here, only nova")
+    fields = {
+        "name": wish.name,
+        "description": wish.description,
+        "user_id": asked.actor.user_id,
+        "image_id": wish.imageRef or None,
+        "source_id": wish.source_volid or None,
+        "size": await asked.four.store.read(size_for, asked, wish),
+        "metadata": wish.metadata or {},
+    }
+    row = await asked.four.store.write(volume.begin, asked.actor.project_id, None, fields)
+    try:
+        await asked.four.volumes.fill(row)
+    except BaseException:
+        await asked.four.volumes.delete(row.id)
+        raise
+    return await shown(asked, row.id, 202)
+
+
+def size_for(tx: Tx, asked: Asked, wish: NewVolume) -> int:
+    """How large the volume is to be: as asked, and large enough for what it is to hold."""
+    size, least = wish.size, 1
+    if wish.source_volid:
+        least = volume.volume_of(tx, asked.actor, wish.source_volid).size
+        size = size or least
+    if wish.imageRef:
+        of = image.image_of(tx, asked.actor, wish.imageRef)
+        if of.status != "active":
+            raise Malformed(f"image {of.id} is {of.status}: it has no data yet")
+        least = max(of.min_disk, -(-of.size // volume.GIB), 1)
+    if size is None:
+        raise Malformed("say the size, in GiB")
+    if size < least:
+        raise Malformed(f"the volume needs at least {least} GiB for what it is to hold")
+    return size
+
+
+async def change_volume(asked: Asked) -> Response:
+    check_project(asked)
+    wish = structs.asdict((await asked.body(VolumeChangeBody)).volume)
+    fields = {key: value for key, value in wish.items() if value is not UNSET}
+    await asked.four.store.write(change, asked, fields)
+    return await shown(asked, asked.path["id"])
+
+
+def change(tx: Tx, asked: Asked, fields: Document) -> None:
+    row = volume.volume_of(tx, asked.actor, asked.path["id"])
+    if "name" in fields and row.move_id is not None:
+        raise Malformed("the volume was made for a server and keeps its name")
+    tx.execute(update(volume_table).where(volume_table.c.id == row.id).values(updated_at=now(tx), **fields))
+
+
+async def delete_volume(asked: Asked) -> Response:
+    check_project(asked)
+    row = await asked.four.store.read(volume.volume_of, asked.actor, asked.path["id"])
+    await asked.four.volumes.delete(row.id)
+    return nothing(202)
+
+
+# -- Limits and types ---------------------------------------------------------------------
+
+
+async def usage(asked: Asked, project_id: str) -> tuple[int, int]:
+    """How many volumes a project has and how many GiB they are."""
+    rows = await asked.four.store.read(volume.volumes_of, project_id, {})
+    return len(rows), sum(row.size for row in rows)
+
+
+async def show_limits(asked: Asked) -> Response:
+    check_project(asked)
+    volumes, gigabytes = await usage(asked, asked.actor.project_id)
+    absolute = {
+        "maxTotalVolumes": NO_LIMIT,
+        "maxTotalVolumeGigabytes": NO_LIMIT,
+        "maxTotalSnapshots": NO_LIMIT,
+        "maxTotalBackups": NO_LIMIT,
+        "maxTotalBackupGigabytes": NO_LIMIT,
+        "totalVolumesUsed": volumes,
+        "totalGigabytesUsed": gigabytes,
+        "totalSnapshotsUsed": 0,
+        "totalBackupsUsed": 0,
+        "totalBackupGigabytesUsed": 0,
+    }
+    return answer({"limits": {"rate": [], "absolute": absolute}})
+
+
+async def show_quota(asked: Asked) -> Response:
+    """No limits are kept for volumes, and this says so."""
+    wanted = asked.path["id"]
+    if wanted != asked.actor.project_id:
+        asked.need_admin()
+    volumes, gigabytes = await usage(asked, wanted)
+    used = {"volumes": volumes, "gigabytes": gigabytes, "snapshots": 0, "backups": 0}
+    used |= {"backup_gigabytes": 0, "per_volume_gigabytes": 0, "groups": 0}
+    quota: Document = {"id": wanted}
+    for name, in_use in used.items():
+        quota[name] = NO_LIMIT
+        if yes(asked.query.get("usage", "false")):
+            quota[name] = {"limit": NO_LIMIT, "in_use": in_use, "reserved": 0, "allocated": 0}
+    return answer({"quota_set": quota})
+
+
+VOLUME_TYPE = {
+    "id": TYPE_ID,
+    "name": TYPE_NAME,
+    "description": "a sparse file",
+    "is_public": True,
+    "os-volume-type-access:is_public": True,
+    "extra_specs": {},
+    "qos_specs_id": None,
+}
+
+
+async def list_types(asked: Asked) -> Response:
+    return answer({"volume_types": [VOLUME_TYPE]})
+
+
+async def show_type(asked: Asked) -> Response:
+    if asked.path["id"] not in (TYPE_ID, "default"):
+        raise NotFound(f"volume type {asked.path['id']} could not be found")
+    return answer({"volume_type": VOLUME_TYPE})
+
+
+async def list_zones(asked: Asked) -> Response:
+    return answer({"availabilityZoneInfo": [{"zoneName": "nova", "zoneState": {"available": True}}]})
+
+
+OPEN_ROUTES: tuple[Route, ...] = (
+    ("GET", "", versions),
+    ("GET", "/", versions),
+    ("GET", "/v3", version_3),
+    ("GET", "/v3/", version_3),
+)
+
+PATHS: tuple[Route, ...] = (
+    ("GET", "/volumes", list_volumes),
+    ("POST", "/volumes", make_volume),
+    ("GET", "/volumes/detail", list_details),
+    ("GET", "/volumes/{id}", show_volume),
+    ("PUT", "/volumes/{id}", change_volume),
+    ("DELETE", "/volumes/{id}", delete_volume),
+    ("GET", "/limits", show_limits),
+    ("GET", "/types", list_types),
+    ("GET", "/types/{id}", show_type),
+    ("GET", "/os-availability-zone", list_zones),
+    ("GET", "/os-quota-sets/{id}", show_quota),
+    ("GET", "/os-quota-sets/{id}/defaults", show_quota),
+)
+# Every path stands below /v3 and below /v3/{project_id}.
+ROUTES: tuple[Route, ...] = tuple(
+    (method, prefix + path, function)
+    for prefix in ("/v3", "/v3/{project_id}")
+    for method, path, function in PATHS
+)
