@@ -25,6 +25,8 @@ class Settings:
     send_s: float = 3600.0
     # How many hosts a move tries, counting those that accepted and then failed.
     hosts_tried_max: int = 10
+    # Whether a resize may stay on its host.
+    resize_on_same_host: bool = False
     # Waits between tries of a line that must succeed: from this, doubled, up to the next.
     retry_first_s: float = 0.5
     retry_last_s: float = 30.0

@@ -218,14 +218,18 @@ def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) 
 
 
 def undo_begin(tx: Tx, project_id: str, move_id: str, name: str) -> str | None:
-    """Remove the volume that the move made under this name; if it made none, it never will."""
+    """Remove the volume that the move made under this name, whoever has it; if it made none, it never will."""
     stone = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), "size": 1}
     never = insert(tx, volume).values(
         project_id=project_id, move_id=move_id, name=name, status="deleted", **stone
     )
     tx.execute(never.on_conflict_do_nothing(index_elements=["move_id", "name"]))
     made = and_(volume.c.move_id == move_id, volume.c.name == name)
-    return drop(tx, tx.execute(select(volume.c.id).where(made)).scalar_one())
+    locked = update(volume).where(made).values(updated_at=now(tx)).returning(volume.c.id)
+    volume_id = tx.execute(locked).scalar_one()
+    if tx.execute(delete(volume_attachment).where(volume_attachment.c.volume_id == volume_id)).rowcount:
+        tx.execute(update(volume).where(volume.c.id == volume_id).values(status="available"))
+    return drop(tx, volume_id)
 
 
 def complete(tx: Tx, volume_id: str, file: str, facts: dict[str, Any]) -> bool:

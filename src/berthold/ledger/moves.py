@@ -101,17 +101,18 @@ def supersede(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     return standing
 
 
-def resume(tx: Tx, move_id: str, *, playbook: str, request_id: str, state: str = "waiting") -> None:
+def resume(tx: Tx, move_id: str, *, playbook: str, request_id: str, facts: Mapping[str, Any]) -> None:
     """Go on with a parked move: `playbook` is one of its continuations. Raises `WrongState`."""
     row = tx.execute(
         update(move)
-        .where(move.c.id == move_id, move.c.state == state)
+        .where(move.c.id == move_id, move.c.state == "waiting")
         .values(
             playbook=playbook,
             state="running",
             line=0,
             attempt=0,
             until=0,
+            facts=dict(facts),
             request_id=request_id,
             line_since=now(tx),
             updated_at=now(tx),
@@ -119,7 +120,7 @@ def resume(tx: Tx, move_id: str, *, playbook: str, request_id: str, state: str =
         .returning(move.c.id)
     ).first()
     if row is None:
-        raise WrongState(f"move {move_id} is not {state} any more")
+        raise WrongState(f"move {move_id} does not wait any more")
     announce(tx, "moves")
 
 
@@ -179,6 +180,27 @@ def hold(tx: Tx, lease: Lease) -> Mapping[str, Any]:
     if row is None:
         raise Stale(f"move {lease.move_id} is not worked on at epoch {lease.epoch} any more")
     return dict(row)
+
+
+def seen(tx: Tx, lease: Lease) -> Mapping[str, Any]:
+    """The move's row, not held. Raises `Stale` when the lease is over."""
+    row = (
+        tx.execute(
+            select(move).where(
+                move.c.id == lease.move_id, move.c.epoch == lease.epoch, move.c.state.in_(WORKED_ON)
+            )
+        )
+        .mappings()
+        .first()
+    )
+    if row is None:
+        raise Stale(f"move {lease.move_id} is not worked on at epoch {lease.epoch} any more")
+    return dict(row)
+
+
+def remember(tx: Tx, move_id: str, facts: Mapping[str, Any]) -> None:
+    """What is known of a move that was begun in this transaction."""
+    tx.execute(update(move).where(move.c.id == move_id).values(facts=dict(facts)))
 
 
 def write(tx: Tx, lease: Lease, **columns: Any) -> None:

@@ -104,8 +104,8 @@ class Volumes(Protocol):
         ...
 
     async def undo_create(self, project_id: str, move: str, *, name: str) -> None:
-        """Remove what `create` made for (move, name), if it did; a late `create` is refused
-        with `WrongState`."""
+        """Remove what `create` made for (move, name), if it did, and take it back from whoever has
+        it; a late `create` is refused with `WrongState`."""
         ...
 
     async def attach(

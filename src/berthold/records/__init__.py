@@ -1,0 +1,1 @@
+"""What is merely written down: flavors, aggregates, keypairs, actions and their events."""

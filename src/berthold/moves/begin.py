@@ -1,0 +1,236 @@
+"""Beginning a move: what may be asked of a server now, and the rows that begin it.
+
+Every function runs in the caller's transaction and holds the server's row first (M3). 202
+means begun, not done: once this is committed the move survives any crash (A1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from berthold.errors import Malformed, NotFound, WrongState
+from berthold.ledger import claims, hosts, moves, servers
+from berthold.ledger.store import Tx
+from berthold.moves.status import status_of
+from berthold.records import actions
+
+
+@dataclass(frozen=True)
+class By:
+    """Who asks, and in which request."""
+
+    user_id: str
+    project_id: str
+    request_id: str
+
+
+@dataclass(frozen=True)
+class NewServer:
+    """A server that somebody wants. `volumes` are its block devices that are volumes, boot disk
+    first: {"volume_id"} for one that exists, else {"size", "image_id"} for one to make, each with
+    "boot_index", "delete_on_termination", "device". `networks`: one wish per port."""
+
+    project_id: str
+    user_id: str
+    name: str
+    flavor: Mapping[str, Any]
+    image_id: str | None = None
+    group_id: str | None = None
+    zone: str | None = None
+    host: str | None = None
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    networks: list[dict[str, Any]] = field(default_factory=list)
+    volumes: list[dict[str, Any]] = field(default_factory=list)
+    key_name: str | None = None
+    description: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A kind of move as its users know it: who may begin it, and what Nova calls it."""
+
+    kind: str
+    playbook: str
+    action: str  # the instance action
+    api: str  # the word in the request
+    conditions: frozenset[str]  # what the server may be at rest
+
+
+BEGINNINGS: Mapping[str, Beginning] = {
+    each.kind: each
+    for each in (
+        Beginning(
+            "live-migration", "live-migration", "live-migration", "os-migrateLive", frozenset({"active"})
+        ),
+        Beginning("migration", "resize", "migrate", "migrate", frozenset({"active", "stopped"})),
+        Beginning("resize", "resize", "resize", "resize", frozenset({"active", "stopped"})),
+    )
+}
+
+
+def create_servers(tx: Tx, by: By, wishes: list[NewServer]) -> list[str]:
+    """New servers, each with its create under way; their ids. All or none.
+
+    Raises `Refused` (Q1; G2 while the group moves), `NotFound` for a group that is gone.
+    """
+    return [_create(tx, by, wish) for wish in sorted(wishes, key=lambda wish: wish.group_id or "")]
+
+
+def _create(tx: Tx, by: By, wish: NewServer) -> str:
+    server_id = servers.create(
+        tx,
+        project_id=wish.project_id,
+        user_id=wish.user_id,
+        name=wish.name,
+        group_id=wish.group_id,
+        flavor=wish.flavor,
+        image_id=wish.image_id,
+        zone=wish.zone,
+        hints=dict(wish.hints),
+        metadata=dict(wish.metadata),
+        networks=wish.networks,
+        key_name=wish.key_name,
+        description=wish.description,
+        details=dict(wish.details),
+    )
+    plan = {"host": wish.host, "networks": wish.networks, "volumes": wish.volumes}
+    _begin(tx, server_id, by, kind="create", playbook="create", action="create", wish=plan)
+    return server_id
+
+
+def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) -> str:
+    """Begin a live-migration, migration, resize or delete of the server; the move's id.
+
+    `wish`: {"host": name or None} for a migration, {"flavor": its snapshot} for a resize. Raises
+    `NotFound` for the server, `Malformed` for a host that cannot be meant, `WrongState` when
+    the server cannot do that now.
+    """
+    server = servers.hold(tx, server_id)
+    if kind == "delete":
+        return _delete(tx, server, by)
+    beginning = BEGINNINGS[kind]
+    _check_state(server, moves.unfinished(tx, server_id), beginning)
+    home = next((claim for claim in claims.of_server(tx, server_id) if claim.role == "home"), None)
+    assert home is not None, f"server {server_id} is {server['condition']} and has no home"
+    if name := wish.get("host"):
+        _check_host(tx, name, home)
+    if flavor := wish.get("flavor"):
+        # Until the owner has decided, both flavors may be needed: the larger of each is paid for.
+        servers.recharge(
+            tx, server_id, max(server["cores"], flavor["vcpus"]), max(server["ram"], flavor["ram"])
+        )
+    return _begin(
+        tx,
+        server_id,
+        by,
+        kind=kind,
+        playbook=beginning.playbook,
+        action=beginning.action,
+        wish=wish,
+        source_id=home.host_id,
+    )
+
+
+def confirm(tx: Tx, server_id: str, by: By) -> None:
+    """The owner keeps what a resize or migration has made. Raises `WrongState` if there is nothing to keep."""
+    _continue(tx, server_id, by, "confirm-resize", "confirmResize")
+
+
+def revert(tx: Tx, server_id: str, by: By) -> None:
+    """The owner wants the server back as it was. Raises `WrongState` if there is no way back."""
+    _continue(tx, server_id, by, "revert-resize", "revertResize")
+
+
+def _continue(tx: Tx, server_id: str, by: By, playbook: str, action: str) -> None:
+    server = servers.hold(tx, server_id)
+    move = moves.unfinished(tx, server_id)
+    if move is None or move["state"] != "waiting":
+        shown = status_of(server, move)
+        raise WrongState(_cannot(action, server_id, shown.vm_state, shown.task_state))
+    number = actions.begin(
+        tx,
+        request_id=by.request_id,
+        server_id=server_id,
+        move_id=move["id"],
+        name=action,
+        user_id=by.user_id,
+        project_id=by.project_id,
+    )
+    moves.resume(
+        tx, move["id"], playbook=playbook, request_id=by.request_id, facts={**move["facts"], "action": number}
+    )
+
+
+def _delete(tx: Tx, server: Mapping[str, Any], by: By) -> str:
+    """Delete takes the place of whatever the server was doing (M3); asked twice it is one delete."""
+    standing = moves.unfinished(tx, server["id"])
+    if standing and standing["kind"] == "delete":
+        already: str = standing["id"]
+        return already
+    moves.supersede(tx, server["id"])
+    wish: dict[str, Any] = {}
+    if standing and standing["kind"] == "create":
+        wish = {
+            "unfinished_create": standing["id"],
+            "unfinished_volumes": standing["wish"].get("volumes", []),
+        }
+    return _begin(tx, server["id"], by, kind="delete", playbook="delete", action="delete", wish=wish)
+
+
+def _begin(
+    tx: Tx,
+    server_id: str,
+    by: By,
+    *,
+    kind: str,
+    playbook: str,
+    action: str,
+    wish: Mapping[str, Any],
+    source_id: str | None = None,
+) -> str:
+    move_id = moves.begin(
+        tx,
+        server_id=server_id,
+        kind=kind,
+        playbook=playbook,
+        wish=wish,
+        request_id=by.request_id,
+        user_id=by.user_id,
+        project_id=by.project_id,
+        source_id=source_id,
+    )
+    number = actions.begin(
+        tx,
+        request_id=by.request_id,
+        server_id=server_id,
+        move_id=move_id,
+        name=action,
+        user_id=by.user_id,
+        project_id=by.project_id,
+    )
+    moves.remember(tx, move_id, {"action": number})
+    return move_id
+
+
+def _check_state(server: Mapping[str, Any], move: Mapping[str, Any] | None, beginning: Beginning) -> None:
+    shown = status_of(server, move)
+    if move is not None or server["condition"] not in beginning.conditions:
+        raise WrongState(_cannot(beginning.api, server["id"], shown.vm_state, shown.task_state))
+
+
+def _cannot(action: str, server_id: str, vm_state: str, task_state: str | None) -> str:
+    what = f"task_state {task_state}" if task_state else f"vm_state {vm_state}"
+    return f"Cannot '{action}' instance {server_id} while it is in {what}"
+
+
+def _check_host(tx: Tx, name: str, home: claims.Claim) -> None:
+    try:
+        wanted = hosts.by_name(tx, name)
+    except NotFound as error:
+        raise Malformed(error.message) from error
+    if wanted == home.host_id:
+        raise Malformed(f"The target host can't be the same one: the server is on {name} already.")

@@ -1,0 +1,173 @@
+"""The runner: takes a leased move one step further, whatever happened before.
+
+A step looks at the move, does what its line needs outside of transactions (asks a
+neighbour, ranks hosts), and ends in one transaction (`turns`). It keeps nothing in memory:
+any conductor can take the next step. A line may be done twice if its conductor dies between
+doing and writing; that is why asks and calls are idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from berthold.errors import Stale, Unavailable
+from berthold.ledger import moves
+from berthold.ledger.outbox import Sent
+from berthold.ledger.store import Store
+from berthold.moves import placing, turns
+from berthold.moves.playbook import Ask, Call, Place, Scene, Write
+from berthold.moves.turns import Outcome, Sight, Trouble
+from berthold.neighbours import Neighbours
+from berthold.settings import Settings
+
+log = structlog.get_logger("berthold.moves")
+
+
+class Runner:
+    """Steps moves. Holds nothing but its doors to the ledger and the neighbours."""
+
+    def __init__(self, store: Store, neighbours: Neighbours, settings: Settings) -> None:
+        self.store = store
+        self.neighbours = neighbours
+        self.settings = settings
+        self.since = store.clock.now()
+
+    async def step(self, lease: moves.Lease) -> Outcome:
+        """Do what the move's line needs; how that left it.
+
+        Raises `Stale` when somebody else works on the move, `Unavailable` when the database
+        does not answer; both mean: stop, nothing is lost.
+        """
+        sight = await self.store.read(turns.look, lease)
+        scene = sight.scene
+        try:
+            if scene.move["state"] == "undoing":
+                return await self._back(lease, sight)
+            return await self._forward(lease, sight)
+        except Stale:
+            raise
+        except Exception as error:
+            if isinstance(error, Unavailable) and not isinstance(turns.line_of(scene), Call):
+                raise
+            return await self._trouble(lease, scene, Trouble.of(error))
+
+    # -- Forward --------------------------------------------------------------------------
+
+    async def _forward(self, lease: moves.Lease, sight: Sight) -> Outcome:
+        match turns.line_of(sight.scene):
+            case Write():
+                return await self.store.write(turns.write_line, lease)
+            case Place() as line:
+                return await placing.place(self.store, lease, sight.scene, line, self.settings)
+            case Ask():
+                return await self._ask(lease, sight)
+            case Call() as line:
+                made = await line.do(self.neighbours, sight.scene)
+                return await self.store.write(turns.call_line, lease, made)
+        raise AssertionError("a parked move is not leased")
+
+    async def _ask(self, lease: moves.Lease, sight: Sight) -> Outcome:
+        scene, line = sight.scene, turns.line_of(sight.scene)
+        assert isinstance(line, Ask)
+        if scene.facts.get("locating"):
+            return await self._located(lease, sight)
+        problem = self._problem(sight, line)
+        if problem is not None:
+            if line.decides:
+                return await self.store.write(turns.locate, lease, problem)
+            return await self._trouble(lease, scene, problem)
+        if _open(sight.asks):
+            return Outcome(scene.move["state"], wait_s=1.0)
+        return await self.store.write(turns.ask_line, lease)
+
+    def _problem(self, sight: Sight, line: Ask) -> Trouble | None:
+        """Why the line's asks will not all be answered well, if that is so."""
+        scene = sight.scene
+        for ask in sight.asks:
+            name = scene.host_name(ask.host_id) or ask.host_id
+            if ask.state == "done" and not ask.answer.get("ok"):
+                reason = ask.answer.get("reason") or "it did not say why"
+                return Trouble(reason, {name: reason}, f"{name} could not {ask.verb}: {reason}", again=True)
+            if ask.state == "open" and turns.can_return(scene) and (why := self._overdue(sight, ask, line)):
+                return Trouble(
+                    f"a host did not answer in time while it was to {line.name}",
+                    {name: why},
+                    f"{name} did not {ask.verb}: {why}",
+                    again=True,
+                )
+        return None
+
+    def _overdue(self, sight: Sight, ask: Sent, line: Ask) -> str | None:
+        """Why it makes no sense to wait longer for this answer, if it makes none."""
+        present = self.store.clock.now()
+        allowed = self.settings.send_s if line.long else self.settings.ask_s
+        if present - sight.scene.move["line_since"] > allowed:
+            return f"no answer within {allowed:g} s"
+        heard = max(sight.heard_at.get(ask.host_id, 0.0), self.since)
+        if present - heard > self.settings.silent_after_s:
+            return f"its agent has been silent for {present - heard:.0f} s"
+        return None
+
+    async def _located(self, lease: moves.Lease, sight: Sight) -> Outcome:
+        """The agents say who runs the guest; that, not the lost answer, chooses the direction."""
+        scene = sight.scene
+        told = {ask.host_id: ask.answer["facts"] for ask in sight.asks if _good(ask)}
+        if told.get(scene.move["target_id"], {}).get("running"):
+            return await self.store.write(turns.ask_line, lease)
+        if _open(sight.asks):
+            return Outcome(scene.move["state"], wait_s=1.0)
+        if bad := [ask for ask in sight.asks if not _good(ask)]:
+            trouble = Trouble(
+                "a host could not say whether it runs the guest", {bad[0].host_id: str(bad[0].answer)}
+            )
+            return await self.store.write(turns.retry_undo, lease, trouble, self.settings)
+        doubt = scene.facts.get("doubt", "")
+        name = scene.host_name(scene.move["target_id"]) or ""
+        trouble = Trouble(doubt, {name: doubt}, f"{name}: {doubt}; the guest does not run there", again=True)
+        return await self._trouble(lease, scene, trouble)
+
+    # -- Back -----------------------------------------------------------------------------
+
+    async def _back(self, lease: moves.Lease, sight: Sight) -> Outcome:
+        scene, line = sight.scene, turns.line_of(sight.scene)
+        if isinstance(line, Call) and callable(line.undo) and not scene.facts.get("again"):
+            await line.undo(self.neighbours, scene)
+        if _open(sight.asks):
+            return Outcome(scene.move["state"], wait_s=1.0)
+        if bad := [ask for ask in sight.asks if not _good(ask)]:
+            reason = str(bad[0].answer.get("reason"))
+            name = scene.host_name(bad[0].host_id) or bad[0].host_id
+            trouble = Trouble(reason, {name: reason}, f"{name} could not {bad[0].verb}: {reason}")
+            return await self._trouble(lease, scene, trouble)
+        outcome = await self.store.write(turns.undo_line, lease)
+        if outcome.state == "undone":
+            log.info("move undone", server=scene.server["id"], move=scene.id, kind=scene.move["kind"])
+        return outcome
+
+    async def _trouble(self, lease: moves.Lease, scene: Scene, trouble: Trouble) -> Outcome:
+        """Tell the operator once, then turn back or try again."""
+        back = scene.move["state"] == "undoing"
+        log.warning(
+            "line failed",
+            server=scene.server["id"],
+            move=scene.id,
+            kind=scene.move["kind"],
+            line=turns.line_of(scene).name,
+            way="back" if back else "forward",
+            reason=trouble.message,
+            hosts="; ".join(f"{name}: {why}" for name, why in sorted(trouble.hosts.items())),
+            trace=trouble.trace if not trouble.hosts else "",
+        )
+        f = turns.retry_undo if back else turns.fail_line
+        return await self.store.write(f, lease, trouble, self.settings)
+
+
+def _open(asks: Sequence[Sent]) -> bool:
+    return any(ask.state == "open" for ask in asks)
+
+
+def _good(ask: Sent) -> bool:
+    """Answered well; or void, since its host was fenced and says what is left when it returns."""
+    return ask.state == "void" or (ask.state == "done" and bool(ask.answer.get("ok")))

@@ -1,0 +1,94 @@
+"""What users see of a server and its move. Derived, never stored: it cannot disagree with what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from berthold.moves.books import PLAYBOOKS
+from berthold.moves.playbook import Line
+
+RUNNING, SHUTDOWN, PAUSED, NO_STATE = 1, 4, 3, 0
+
+# A server at rest: its condition → (status, vm_state, power_state).
+AT_REST: Mapping[str, tuple[str, str, int]] = {
+    "building": ("BUILD", "building", NO_STATE),
+    "active": ("ACTIVE", "active", RUNNING),
+    "stopped": ("SHUTOFF", "stopped", SHUTDOWN),
+    "paused": ("PAUSED", "paused", PAUSED),
+    "suspended": ("SUSPENDED", "suspended", SHUTDOWN),
+    "rescued": ("RESCUE", "rescued", RUNNING),
+    "shelved": ("SHELVED", "shelved", SHUTDOWN),
+    "shelved_offloaded": ("SHELVED_OFFLOADED", "shelved_offloaded", NO_STATE),
+    "soft-deleted": ("SOFT_DELETED", "soft-delete", SHUTDOWN),
+    "error": ("ERROR", "error", NO_STATE),
+    "deleted": ("DELETED", "deleted", NO_STATE),
+}
+
+# A server on the move: its task → the status that its task gives it.
+ON_THE_MOVE: Mapping[str, str] = {
+    "migrating": "MIGRATING",
+    "resize_prep": "RESIZE",
+    "resize_migrating": "RESIZE",
+    "resize_migrated": "RESIZE",
+    "resize_finish": "RESIZE",
+    "resize_reverting": "REVERT_RESIZE",
+}
+
+# A move that is over, unless its playbook says how it ended.
+ENDED: Mapping[str, str] = {"undone": "error", "superseded": "cancelled", "stuck": "error"}
+
+
+@dataclass(frozen=True)
+class Status:
+    """A server as the API shows it. `power_state` is Nova's number; `progress` is in percent."""
+
+    status: str
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    progress: int
+
+
+def status_of(server: Mapping[str, Any], move: Mapping[str, Any] | None) -> Status:
+    """What to show of a server whose unfinished move is `move` (None when nothing is under way)."""
+    status, vm_state, power = AT_REST[server["condition"]]
+    if move is None:
+        return Status(status, vm_state, None, power, 0)
+    if move["state"] == "stuck":
+        return Status("ERROR", "error", None, power, 0)
+    line = line_of(move)
+    if move["state"] == "waiting" or move["playbook"] == "confirm-resize":
+        return Status("VERIFY_RESIZE", "resized", line.task, power, 0)
+    if move["playbook"] == "revert-resize":
+        vm_state = "resized"
+    shown = ON_THE_MOVE.get(line.task or "", status)
+    return Status(shown, vm_state, line.task, power, _progress(move))
+
+
+def migration_status(move: Mapping[str, Any]) -> str:
+    """The status of a move as a migration: accepted, preparing, running … completed, error."""
+    if move["state"] == "done":
+        return PLAYBOOKS[move["playbook"]].ends
+    return ENDED.get(move["state"]) or line_of(move).migration or "running"
+
+
+def running_event(move: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The event of the line that is being done right now, and since when."""
+    if move["state"] != "running":
+        return None
+    event = line_of(move).event
+    return (event, move["line_since"]) if event else None
+
+
+def line_of(move: Mapping[str, Any]) -> Line:
+    """The line that an unfinished move is at."""
+    number: int = move["line"]
+    return PLAYBOOKS[move["playbook"]].lines[number]
+
+
+def _progress(move: Mapping[str, Any]) -> int:
+    book = PLAYBOOKS[move["playbook"]]
+    number: int = move["line"]
+    return 100 * number // len(book.lines)

@@ -1,0 +1,99 @@
+"""What several playbooks do in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from berthold.ledger import claims, servers
+from berthold.ledger.store import Tx, clock_of
+from berthold.moves.playbook import Facts, Scene
+from berthold.neighbours import Neighbours
+
+
+def resources_of(flavor: Mapping[str, Any]) -> dict[str, int]:
+    """What a server of this flavor claims of its host, by resource class."""
+    wanted = {
+        "VCPU": flavor["vcpus"],
+        "MEMORY_MB": flavor["ram"],
+        "DISK_GB": flavor.get("disk", 0) + flavor.get("ephemeral", 0) + -(-flavor.get("swap", 0) // 1024),
+    }
+    return {name: amount for name, amount in wanted.items() if amount > 0}
+
+
+def guest(server: Mapping[str, Any], flavor: Mapping[str, Any]) -> dict[str, Any]:
+    """What an agent must know to make the server's guest (`agent.protocol.Guest`)."""
+    return {
+        "server": server["id"],
+        "name": server["name"],
+        "vcpus": flavor["vcpus"],
+        "memory_mb": flavor["ram"],
+        "disk_gb": flavor.get("disk", 0),
+        "image": server["image_id"],
+        "volumes": server["volumes"],
+        "ports": server["ports"],
+    }
+
+
+def new_flavor(scene: Scene) -> Mapping[str, Any]:
+    """The flavor that the server will have when the move is done."""
+    flavor: Mapping[str, Any] = scene.wish.get("flavor") or scene.server["flavor"]
+    return flavor
+
+
+def guest_to_be(scene: Scene) -> Facts:
+    return {"guest": guest(scene.server, new_flavor(scene))}
+
+
+def guest_as_it_is(scene: Scene) -> Facts:
+    return {"guest": guest(scene.server, scene.server["flavor"])}
+
+
+def to_target(scene: Scene) -> Facts:
+    """Where a source sends the guest: the target's name."""
+    return {"target": scene.host_name(scene.move["target_id"])}
+
+
+def give_up(tx: Tx, claim: claims.Claim) -> None:
+    """The server is gone from that host, or the host is fenced and will say so when it returns."""
+    if claim.host_status == "fenced":
+        claims.leave_behind(tx, claim.id)
+    else:
+        claims.release(tx, claim.id)
+
+
+def release_target(tx: Tx, scene: Scene) -> None:
+    for claim in scene.claims_in("target"):
+        give_up(tx, claim)
+
+
+def release_source(tx: Tx, scene: Scene) -> None:
+    for claim in scene.claims_in("source"):
+        give_up(tx, claim)
+
+
+def switch_home(tx: Tx, scene: Scene) -> None:
+    """M2. Done already if the move's target is the server's home."""
+    if any(claim.host_id == scene.move["target_id"] for claim in scene.claims_in("target")):
+        claims.switch_home(tx, scene.server["id"])
+
+
+async def bind_ports_to_target(neighbours: Neighbours, scene: Scene) -> None:
+    name = scene.host_name(scene.move["target_id"])
+    assert name, f"move {scene.id} has no claim on its target"
+    await neighbours.networks.bind(scene.server["id"], name)
+
+
+def set_condition(tx: Tx, scene: Scene, condition: str, **columns: Any) -> None:
+    servers.change(tx, scene.server["id"], condition=condition, **columns)
+
+
+def fault_of(tx: Tx, scene: Scene) -> dict[str, Any]:
+    """Why the move failed, in the form in which a server shows it."""
+    failure = scene.move["failure"]
+    return {
+        "code": failure.get("code", 500),
+        "message": failure["message"],
+        "details": failure.get("traceback", ""),
+        "created": clock_of(tx).now(),
+    }

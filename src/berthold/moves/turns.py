@@ -1,0 +1,321 @@
+"""The transactions of a move: each ends one line and begins the next, forward or back.
+
+Everything that a line did, what users may read of it (the event), the move's progress and
+the asks of the next line are written together or not at all. Every function here runs
+inside a transaction that holds the move's row at the caller's lease.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import select
+
+from berthold.errors import Failure, NoValidHost
+from berthold.ledger import claims, moves, outbox, schema, servers
+from berthold.ledger.store import Tx, clock_of
+from berthold.moves import steps
+from berthold.moves.books import PLAYBOOKS
+from berthold.moves.playbook import Ask, Call, Errand, Line, Park, Place, Playbook, Scene, Write
+from berthold.records import actions
+from berthold.settings import Settings
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a turn left its move. `state` is the move's; `wait_s` is how long nothing can be done
+    but wait for answers; `later` means the lease was given back until it is worth another try."""
+
+    state: str
+    wait_s: float = 0.0
+    later: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to do under this lease."""
+        return self.later or self.state not in moves.WORKED_ON
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a line failed. `message` may be shown to the owner; `hosts` and `trace` are for operators.
+    `again`: another host may do."""
+
+    message: str
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    trace: str = ""
+    again: bool = False
+
+    @classmethod
+    def of(cls, error: BaseException) -> Trouble:
+        """An exception as trouble. What is no `Failure` is a bug and shown to operators only."""
+        if isinstance(error, NoValidHost):
+            lines = [error.message, *(f"  {name}: {why}" for name, why in sorted(error.reasons.items()))]
+            return cls(error.message, hosts=error.reasons, trace="\n".join(lines))
+        if isinstance(error, Failure):
+            return cls(error.message, trace=f"{type(error).__name__}: {error.message}")
+        return cls("An unexpected error stopped this; operators find it in the log.", trace=_trace(error))
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A move as the runner sees it: its scene, what was asked for its line, who is silent.
+    `slots` that have no ask are errands to hosts that were fenced meanwhile."""
+
+    scene: Scene
+    asks: tuple[outbox.Sent, ...] = ()
+    heard_at: Mapping[str, float] = field(default_factory=dict)
+
+
+def book_of(scene: Scene) -> Playbook:
+    return PLAYBOOKS[scene.move["playbook"]]
+
+
+def line_of(scene: Scene) -> Line:
+    number: int = scene.move["line"]
+    return book_of(scene).lines[number]
+
+
+def can_return(scene: Scene) -> bool:
+    """Whether the move is still above its point of no return."""
+    number: int = scene.move["line"]
+    return number < book_of(scene).no_return
+
+
+def scene_of(tx: Tx, row: Mapping[str, Any]) -> Scene:
+    server = servers.find(tx, row["server_id"])
+    assert server is not None, f"move {row['id']} has no server"
+    return Scene(row, server, tuple(claims.of_server(tx, row["server_id"])))
+
+
+def hold(tx: Tx, lease: moves.Lease) -> Scene:
+    """The scene, with the move's row held. Raises `Stale` when the lease is over."""
+    return scene_of(tx, moves.hold(tx, lease))
+
+
+def look(tx: Tx, lease: moves.Lease) -> Sight:
+    """The scene without holding anything. Raises `Stale` when the lease is over."""
+    scene = scene_of(tx, moves.seen(tx, lease))
+    slots = [slot for slot, _ in errands(scene)]
+    if not slots:
+        return Sight(scene)
+    asks = tuple(outbox.of_slot(tx, scene.id, slots))
+    table = schema.heartbeat
+    rows = tx.execute(
+        select(table.c.host_id, table.c.heard_at).where(table.c.host_id.in_([ask.host_id for ask in asks]))
+    )
+    return Sight(scene, asks, {row.host_id: row.heard_at for row in rows})
+
+
+# -- Errands: which asks a line rests on --------------------------------------------------
+
+
+def errand_of(scene: Scene) -> tuple[str, Errand] | None:
+    """What the move's agents are to do now, with the word that tells its asks from others."""
+    line = line_of(scene)
+    if not isinstance(line, Ask):
+        return None
+    if scene.move["state"] == "undoing":
+        return ("undo", line.undo) if isinstance(line.undo, Errand) else None
+    if scene.facts.get("locating"):
+        return "locate", Errand("locate", _both_ends)
+    return "do", line.errand
+
+
+def _both_ends(scene: Scene) -> list[str]:
+    return sorted({host for host in (scene.move["source_id"], scene.move["target_id"]) if host})
+
+
+def errands(scene: Scene) -> list[tuple[str, str]]:
+    """(slot, host id) of each ask that the line rests on, in its present attempt."""
+    found = errand_of(scene)
+    if found is None:
+        return []
+    word, errand = found
+    move = scene.move
+    prefix = f"{move['playbook']}/{scene.facts.get('round', 0)}/{move['line']}/{word}/{move['attempt']}"
+    return [(f"{prefix}/{host_id}", host_id) for host_id in errand.to(scene)]
+
+
+def send(tx: Tx, scene: Scene) -> None:
+    """Write the asks that the line rests on; to fenced hosts none, since they cannot act."""
+    found = errand_of(scene)
+    if found is None:
+        return
+    errand = found[1]
+    fenced = {claim.host_id for claim in scene.claims if claim.host_status == "fenced"}
+    for slot, host_id in errands(scene):
+        if host_id in fenced:
+            continue
+        outbox.send(
+            tx,
+            move_id=scene.id,
+            slot=slot,
+            server_id=scene.server["id"],
+            host_id=host_id,
+            verb=errand.verb,
+            args=errand.args(scene),
+        )
+
+
+# -- Forward ------------------------------------------------------------------------------
+
+
+def end_line(
+    tx: Tx, lease: moves.Lease, scene: Scene, facts: Mapping[str, Any] | None = None, **columns: Any
+) -> Outcome:
+    """The line is done: write its event, then begin the next line, park, or end the move."""
+    book, number = book_of(scene), scene.move["line"] + 1
+    columns["facts"] = {**scene.facts, "locating": False, **(facts or {})}
+    _tell(tx, scene, {**scene.move, **columns})
+    if number == len(book.lines):
+        return _end(tx, lease, scene, "done", **columns)
+    if isinstance(book.lines[number], Park):
+        return _end(tx, lease, scene, "waiting", line=number, **columns)
+    return _begin(tx, lease, line=number, **columns)
+
+
+def write_line(tx: Tx, lease: moves.Lease) -> Outcome:
+    """Do a `Write`."""
+    scene = hold(tx, lease)
+    line = line_of(scene)
+    assert isinstance(line, Write)
+    return end_line(tx, lease, scene, line.do(tx, scene))
+
+
+def call_line(tx: Tx, lease: moves.Lease, made: Any) -> Outcome:
+    """A neighbour has answered a `Call`."""
+    scene = hold(tx, lease)
+    line = line_of(scene)
+    assert isinstance(line, Call)
+    if line.then:
+        line.then(tx, scene, made)
+    return end_line(tx, lease, scene)
+
+
+def ask_line(tx: Tx, lease: moves.Lease) -> Outcome:
+    """All asks of the line are answered well."""
+    return end_line(tx, lease, hold(tx, lease))
+
+
+def place_line(tx: Tx, lease: moves.Lease, want: claims.Want) -> Outcome:
+    """Claim the candidate and move on, together. Raises `Refused`, with nothing written."""
+    scene = hold(tx, lease)
+    claims.take(tx, [want])
+    return end_line(tx, lease, scene_of(tx, scene.move), target_id=want.host_id)
+
+
+def locate(tx: Tx, lease: moves.Lease, trouble: Trouble) -> Outcome:
+    """The answer that decides is lost or bad: ask both hosts who runs the guest before choosing."""
+    scene = hold(tx, lease)
+    outbox.void(tx, scene.id, [slot for slot, _ in errands(scene)])
+    facts = {**scene.facts, "locating": True, "doubt": trouble.message}
+    return _begin(tx, lease, line=scene.move["line"], facts=facts)
+
+
+def _begin(
+    tx: Tx, lease: moves.Lease, *, attempt: int = 0, state: str = "running", **columns: Any
+) -> Outcome:
+    moves.write(tx, lease, state=state, attempt=attempt, line_since=clock_of(tx).now(), **columns)
+    send(tx, hold(tx, lease))
+    return Outcome(state)
+
+
+def _end(tx: Tx, lease: moves.Lease, scene: Scene, state: str, **columns: Any) -> Outcome:
+    moves.write(tx, lease, state=state, owner=None, until=0, **columns)
+    actions.end(tx, scene.facts["action"], failed=state == "undone")
+    return Outcome(state)
+
+
+# -- Trouble and the way back -------------------------------------------------------------
+
+
+def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) -> Outcome:
+    """Above the point of no return: begin the way back with this very line. Below it: try again."""
+    scene = hold(tx, lease)
+    if not can_return(scene):
+        return _retry(tx, lease, scene, trouble, settings)
+    _tell(tx, scene, scene.move, trouble)
+    outbox.void(tx, scene.id, [slot for slot, _ in errands(scene)])
+    tried = dict(scene.facts.get("tried", {}))
+    if target := scene.move["target_id"]:
+        tried[target] = trouble.message
+    again = trouble.again and not scene.wish.get("host") and len(tried) < settings.hosts_tried_max
+    return _begin(
+        tx,
+        lease,
+        state="undoing",
+        line=scene.move["line"],
+        failure={"message": trouble.message, "traceback": trouble.trace, "hosts": dict(trouble.hosts)},
+        facts={**scene.facts, "locating": False, "tried": tried, "again": again},
+    )
+
+
+def undo_line(tx: Tx, lease: moves.Lease) -> Outcome:
+    """The line is undone (its asks and calls are answered): write that, and go one line back."""
+    scene = hold(tx, lease)
+    line = line_of(scene)
+    if isinstance(line, Write) and callable(line.undo):
+        line.undo(tx, scene)
+    if isinstance(line, Place):
+        return _leave_place(tx, lease, scene)
+    return _step_back(tx, lease, scene)
+
+
+def _leave_place(tx: Tx, lease: moves.Lease, scene: Scene) -> Outcome:
+    steps.release_target(tx, scene)
+    if scene.facts.get("again"):
+        facts = {**scene.facts, "again": False, "round": scene.facts.get("round", 0) + 1}
+        return _begin(tx, lease, line=scene.move["line"], facts=facts, target_id=None)
+    return _step_back(tx, lease, scene)
+
+
+def _step_back(tx: Tx, lease: moves.Lease, scene: Scene) -> Outcome:
+    number = scene.move["line"] - 1
+    if number >= 0:
+        return _begin(tx, lease, state="undoing", line=number)
+    if failed := book_of(scene).failed:
+        failed(tx, scene)
+    return _end(tx, lease, scene, "undone")
+
+
+def retry_undo(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) -> Outcome:
+    """The way back must be gone: try this line's undo again, a little later."""
+    return _retry(tx, lease, hold(tx, lease), trouble, settings)
+
+
+def _retry(tx: Tx, lease: moves.Lease, scene: Scene, trouble: Trouble, settings: Settings) -> Outcome:
+    """What must succeed is tried again, each time a little later; in the end an operator is called."""
+    attempt = scene.move["attempt"] + 1
+    state = scene.move["state"]
+    if attempt >= settings.tries_max:
+        failure = {"message": trouble.message, "traceback": trouble.trace, "hosts": dict(trouble.hosts)}
+        moves.write(tx, lease, state="stuck", owner=None, until=0, failure={**failure, "was": state})
+        return Outcome("stuck")
+    _begin(tx, lease, attempt=attempt, state=state, line=scene.move["line"])
+    seconds = min(settings.retry_first_s * 2 ** min(attempt - 1, 10), settings.retry_last_s)
+    moves.give_back(tx, lease, seconds)
+    return Outcome(state, later=True)
+
+
+def _tell(tx: Tx, scene: Scene, move: Mapping[str, Any], trouble: Trouble | None = None) -> None:
+    """Write the line's event, if it has one that users know."""
+    event = line_of(scene).event
+    if event is None:
+        return
+    actions.record(
+        tx,
+        scene.facts["action"],
+        event,
+        since=move["line_since"],
+        host=scene.host_name(move["target_id"] or move["source_id"]),
+        details=trouble.message if trouble else None,
+        traceback=trouble.trace if trouble else None,
+    )
