@@ -5,7 +5,14 @@ from __future__ import annotations
 from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as Exact
 
-from berthold.companions import identity_admin_api, identity_api, image_api, network_api, volume_api
+from berthold.companions import (
+    identity_admin_api,
+    identity_api,
+    image_api,
+    network_api,
+    ports_api,
+    volume_api,
+)
 from berthold.companions.embedded import Companions
 from berthold.companions.http import Service
 from berthold.errors import WrongState
@@ -41,8 +48,8 @@ def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRo
         Service(
             four,
             "/network",
-            network_api.OPEN_ROUTES,
-            network_api.ROUTES,
+            ports_api.OPEN_ROUTES,
+            ports_api.ROUTES,
             network_api.fault,
             base_url=base_url,
         ),

@@ -227,9 +227,9 @@ def assignments(tx: Tx, **where: str) -> list[Row[Any]]:
     return list(tx.execute(select(identity_assignment).where(*chosen)))
 
 
-def listed(tx: Tx, table: Table, **where: Any) -> list[Row[Any]]:
+def listed(tx: Tx, table: Table, where: dict[str, Any] | None = None) -> list[Row[Any]]:
     """The rows of one of the identity tables that agree with `where`, by name."""
-    chosen = (table.c[key] == value for key, value in where.items())
+    chosen = (table.c[key] == value for key, value in (where or {}).items())
     return list(tx.execute(select(table).where(*chosen).order_by(table.c.name)))
 
 

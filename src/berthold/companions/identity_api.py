@@ -326,7 +326,7 @@ async def listed(asked: Asked, noun: str, table: Table) -> Response:
     where = {key: value for key, value in where.items() if key in table.c}
     if "enabled" in asked.query and "enabled" in table.c:
         where["enabled"] = yes(asked.query["enabled"])
-    rows = await asked.four.store.read(lambda tx: identity.listed(tx, table, **where))
+    rows = await asked.four.store.read(identity.listed, table, where)
     return answer(listing(asked, noun + "s", [document_of(asked, noun, row) for row in rows]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
@@ -15,28 +15,13 @@ from berthold.companions import image
 from berthold.companions.files import CHUNK
 from berthold.companions.http import Asked, Document, Route, answer, nothing, page, stamp, yes
 from berthold.errors import Malformed, NotAllowed, NotFound
+from berthold.ledger.store import Tx
 
 SCHEMA = "/v2/schemas/image"
 Text = Annotated[str, Meta(max_length=255)]
 Amount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-READ_ONLY = frozenset(
-    [
-        "status",
-        "size",
-        "virtual_size",
-        "checksum",
-        "os_hash_algo",
-        "os_hash_value",
-        "created_at",
-        "updated_at",
-        "self",
-        "file",
-        "schema",
-        "direct_url",
-        "locations",
-        "owner",
-    ]
-)
+READ_ONLY = {"status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value", "created_at"}
+READ_ONLY |= {"updated_at", "self", "file", "schema", "direct_url", "locations", "owner"}
 DISK_FORMATS = ("raw", "qcow2", "vhd", "vhdx", "vmdk", "vdi", "iso", "ploop", "ami", "ari", "aki")
 CONTAINER_FORMATS = ("bare", "ovf", "ova", "docker", "ami", "ari", "aki", "compressed")
 MOST_PROPERTIES = 128
@@ -136,9 +121,13 @@ async def versions(asked: Asked) -> Response:
 async def list_images(asked: Asked) -> Response:
     query = {k: v for k, v in asked.query.items() if k not in ("limit", "marker", "tag", "member_status")}
     sort = query.pop("sort", None) or f"{query.pop('sort_key', '')}:{query.pop('sort_dir', 'desc')}"
-    where = {k: query.pop(k) for k in ("name", "status", "visibility") if k in query and ":" not in query[k]}
-    where |= {"project_id": query.pop("owner")} if "owner" in query else {}
-    where |= {"protected": yes(query.pop("protected"))} if "protected" in query else {}
+    where: Document = {
+        k: query.pop(k) for k in ("name", "status", "visibility") if k in query and ":" not in query[k]
+    }
+    if "owner" in query:
+        where["project_id"] = query.pop("owner")
+    if "protected" in query:
+        where["protected"] = yes(query.pop("protected"))
     if where.get("visibility") == "all":
         del where["visibility"]
     ids = query.pop("id", None)
@@ -234,8 +223,8 @@ async def remove_tag(asked: Asked) -> Response:
     return await tagged(asked, without)
 
 
-async def tagged(asked: Asked, tags: Any) -> Response:
-    def change(tx: image.Tx) -> None:
+async def tagged(asked: Asked, tags: Callable[[list[str], str], list[str]]) -> Response:
+    def change(tx: Tx) -> None:
         row = image.own_image(tx, asked.actor, asked.path["id"])
         image.change(tx, asked.actor, row.id, tags=tags(row.tags, asked.path["tag"]))
 

@@ -218,7 +218,7 @@ def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) 
 
 
 def undo_begin(tx: Tx, project_id: str, move_id: str, name: str) -> str | None:
-    """Remove the volume that the move made under this name, whoever has it; if it made none, it never will."""
+    """Remove what the move made under this name, whoever has it; if it made none, it never will."""
     stone = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), "size": 1}
     never = insert(tx, volume).values(
         project_id=project_id, move_id=move_id, name=name, status="deleted", **stone

@@ -15,6 +15,7 @@ from berthold.companions.schema import volume as volume_table
 from berthold.errors import Malformed, NotFound
 from berthold.ledger.store import Tx, now
 
+MEDIA_TYPE = "application/vnd.openstack.volume+json;version=3"
 STAMP = "%Y-%m-%dT%H:%M:%S.%f"
 TYPE_NAME = "file"
 TYPE_ID = str(uuid.uuid5(uuid.NAMESPACE_URL, "berthold/volume-type/file"))
