@@ -1,0 +1,77 @@
+"""One request as a handler sees it: who asks, which version, the body, the query.
+
+By the time a handler gets its `Call` the token has been checked, the route's policy rule
+decided, and the body has the shape that the route wants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from berthold.api import policy
+from berthold.api.microversions import Version
+from berthold.api.query import Query
+from berthold.ledger.store import Store
+from berthold.neighbours import Actor, Neighbours
+from berthold.settings import Settings
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the API works with."""
+
+    store: Store
+    neighbours: Neighbours
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Call:
+    """`base` is where the API is mounted, as the client wrote it: http://cloud:8774/compute."""
+
+    services: Services
+    actor: Actor
+    version: Version
+    request_id: str
+    base: str
+    path: str
+    query: Query
+    body: Any = None  # the Struct that the route names
+    headers: dict[str, str] = field(default_factory=dict)  # for the answer
+
+    @property
+    def store(self) -> Store:
+        return self.services.store
+
+    @property
+    def settings(self) -> Settings:
+        return self.services.settings
+
+    def may(self, rule: str) -> bool:
+        """Whether the caller passes another rule than the route's."""
+        return policy.allows(self.actor, rule)
+
+    def must(self, rule: str) -> None:
+        """Raise `NotAllowed` unless the caller passes `rule`."""
+        policy.check(self.actor, rule)
+
+    @property
+    def scope(self) -> str | None:
+        """The project that single things are looked up in; None for an admin, who sees all."""
+        return None if self.actor.is_admin else self.actor.project_id
+
+    def url(self, *parts: str | int) -> str:
+        """The address of a thing in this API."""
+        return "/".join([self.base, "v2.1", *map(str, parts)])
+
+    def bookmark(self, *parts: str | int) -> str:
+        """Its address without a version."""
+        return "/".join([self.base, *map(str, parts)])
+
+    def links(self, *parts: str | int) -> list[dict[str, str]]:
+        """The `links` that most things carry."""
+        return [
+            {"rel": "self", "href": self.url(*parts)},
+            {"rel": "bookmark", "href": self.bookmark(*parts)},
+        ]
