@@ -80,15 +80,15 @@ REFUSALS: dict[str, tuple[Request, HostView, str | None, str, str]] = {
         "capacity", "VCPU is given in steps of 2, wanted 3, free 4"),
     "no seat left": (
         request(group=ANTI), host(members=1), None, "group rule",
-        "Anti-affinity instance group policy was violated:"
+        "Anti-affinity instance group policy was violated (G1):"
         " group web (g-1) allows 1 member(s) on a host and 1 are here"),
     "three on a host that allows three": (
         request(group=GroupWish("g-1", "web", "anti-affinity", 3)), host(members=3), None, "group rule",
-        "Anti-affinity instance group policy was violated:"
+        "Anti-affinity instance group policy was violated (G1):"
         " group web (g-1) allows 3 member(s) on a host and 3 are here"),
     "the group lives elsewhere": (
         request(group=TOGETHER), host(), "id-node9", "group rule",
-        "Affinity instance group policy was violated: group web (g-1) lives on another host"),
+        "Affinity instance group policy was violated (G2): group web (g-1) lives on another host"),
 }  # fmt: skip
 
 ACCEPTED: dict[str, tuple[Request, HostView, str | None]] = {

@@ -4,8 +4,8 @@ A `Bus` wakes those of this process who wait for a topic. On PostgreSQL a `Notif
 topics between processes (LISTEN/NOTIFY), after the commit and gathered, never inside a
 claim's transaction. A lost wake-up costs a second, never a move: whoever waits also polls.
 
-Topics: `moves` (there is a move to work on), `asks` (an agent has something to do),
-`move:<id>` (an answer for that move was recorded).
+Topics: `moves` (there is a move to work on), `asks:<host id>` (its agent has something to
+do), `move:<id>` (an answer for that move was recorded).
 """
 
 from __future__ import annotations

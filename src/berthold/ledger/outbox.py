@@ -59,7 +59,7 @@ def send(
             asked_at=now(tx),
         )
     )
-    announce(tx, "asks")
+    announce(tx, f"asks:{host_id}")
 
 
 def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
@@ -72,12 +72,15 @@ def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
     return [Sent(*row) for row in rows]
 
 
-def open_for(tx: Tx, host_ids: Iterable[str]) -> list[Mapping[str, Any]]:
-    """What these hosts have not yet answered, oldest first."""
-    rows = tx.execute(
-        select(ask).where(ask.c.state == "open", ask.c.host_id.in_(list(host_ids))).order_by(ask.c.seq)
-    )
+def open_for(tx: Tx, host_id: str) -> list[Mapping[str, Any]]:
+    """What the host has not yet answered, oldest first."""
+    rows = tx.execute(select(ask).where(ask.c.state == "open", ask.c.host_id == host_id).order_by(ask.c.seq))
     return [dict(row) for row in rows.mappings()]
+
+
+def hosts_asked(tx: Tx) -> list[str]:
+    """Every host that has something to answer."""
+    return list(tx.execute(select(ask.c.host_id).where(ask.c.state == "open").distinct()).scalars())
 
 
 def record_answer(tx: Tx, ask_id: str, host_id: str, answer: Mapping[str, Any]) -> bool:
@@ -105,4 +108,4 @@ def void(tx: Tx, move_id: str, slots: Iterable[str] | None = None) -> None:
 def readdress(tx: Tx, host_id: str, epoch: int) -> None:
     """The host acts at `epoch` now: what it has not answered is asked of it at that epoch."""
     tx.execute(update(ask).where(ask.c.host_id == host_id, ask.c.state == "open").values(host_epoch=epoch))
-    announce(tx, "asks")
+    announce(tx, f"asks:{host_id}")

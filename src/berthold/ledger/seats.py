@@ -63,7 +63,7 @@ def take_seat(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
             return
     raise Refused(
         "G1",
-        f"Anti-affinity instance group policy was violated: host {host_name} already holds"
+        f"Anti-affinity instance group policy was violated (G1): host {host_name} already holds"
         f" {member.per_host} of group {member.group_name} ({member.group_id})",
     )
 
@@ -88,7 +88,7 @@ def take_place(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
     else:
         raise Refused(
             "G2",
-            f"Affinity instance group policy was violated: group {member.group_name} ({member.group_id})"
+            f"Affinity instance group policy was violated (G2): group {member.group_name} ({member.group_id})"
             f" does not live on host {host_name}",
         )
     tx.execute(place.insert().values(group_id=member.group, role=role, host_id=host_id))
@@ -142,7 +142,7 @@ def begin_moving(tx: Tx, group_id: str, by: str, members: int) -> None:
     if row is None:
         raise Refused(
             "G2",
-            f"Affinity instance group policy was violated: group {group_id} has other members, which would"
+            f"Affinity instance group policy was violated (G2): group {group_id} has other members, which would"
             " stay behind",
         )
 

@@ -55,7 +55,7 @@ CAUSES: Mapping[str, str] = {"C1": "capacity", "G1": "group rule", "G2": "group 
 def _nowhere(scene: Scene, refused: Mapping[str, Refusal]) -> NoValidHost:
     message, reasons = no_valid_host(refused)
     if last := scene.move["failure"].get("message"):
-        message = f"{message} The last host that was tried said: {last}"
+        message = f"{message}. The last host that was tried said: {last}"
     return NoValidHost(message, reasons)
 
 

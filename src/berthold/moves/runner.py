@@ -43,6 +43,8 @@ class Runner:
         sight = await self.store.read(turns.look, lease)
         scene = sight.scene
         try:
+            if not sight.all_sent:
+                return await self.store.write(turns.send_line, lease)
             if scene.move["state"] == "undoing":
                 return await self._back(lease, sight)
             return await self._forward(lease, sight)

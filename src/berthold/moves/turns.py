@@ -66,11 +66,12 @@ def _trace(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Sight:
-    """A move as the runner sees it: its scene, what was asked for its line, who is silent.
-    `slots` that have no ask are errands to hosts that were fenced meanwhile."""
+    """A move as the runner sees it: its scene, what was asked for its line and whether that is all
+    that the line needs, and when each asked host was last heard."""
 
     scene: Scene
     asks: tuple[outbox.Sent, ...] = ()
+    all_sent: bool = True
     heard_at: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -111,7 +112,10 @@ def look(tx: Tx, lease: moves.Lease) -> Sight:
     rows = tx.execute(
         select(table.c.host_id, table.c.heard_at).where(table.c.host_id.in_([ask.host_id for ask in asks]))
     )
-    return Sight(scene, asks, {row.host_id: row.heard_at for row in rows})
+    all_sent = {ask.slot for ask in asks} >= {
+        slot for slot, host_id in errands(scene) if can_act(scene, host_id)
+    }
+    return Sight(scene, asks, all_sent, {row.host_id: row.heard_at for row in rows})
 
 
 # -- Errands: which asks a line rests on --------------------------------------------------
@@ -144,15 +148,19 @@ def errands(scene: Scene) -> list[tuple[str, str]]:
     return [(f"{prefix}/{host_id}", host_id) for host_id in errand.to(scene)]
 
 
+def can_act(scene: Scene, host_id: str) -> bool:
+    """M5: a fenced host cannot, so nothing is asked of it and nobody waits for its answer."""
+    return not any(claim.host_id == host_id and claim.host_status == "fenced" for claim in scene.claims)
+
+
 def send(tx: Tx, scene: Scene) -> None:
-    """Write the asks that the line rests on; to fenced hosts none, since they cannot act."""
+    """Write the asks that the line rests on, but for those that are written already."""
     found = errand_of(scene)
     if found is None:
         return
     errand = found[1]
-    fenced = {claim.host_id for claim in scene.claims if claim.host_status == "fenced"}
     for slot, host_id in errands(scene):
-        if host_id in fenced:
+        if not can_act(scene, host_id):
             continue
         outbox.send(
             tx,
@@ -198,6 +206,13 @@ def call_line(tx: Tx, lease: moves.Lease, made: Any) -> Outcome:
     if line.then:
         line.then(tx, scene, made)
     return end_line(tx, lease, scene)
+
+
+def send_line(tx: Tx, lease: moves.Lease) -> Outcome:
+    """Ask what the line needs and nobody has asked yet: it is the first of its list."""
+    scene = hold(tx, lease)
+    send(tx, scene)
+    return Outcome(scene.move["state"])
 
 
 def ask_line(tx: Tx, lease: moves.Lease) -> Outcome:

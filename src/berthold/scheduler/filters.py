@@ -97,12 +97,12 @@ def group(request: Request, host: HostView, view: View) -> str | None:
     if wish is None:
         return None
     if wish.policy == AFFINITY and view.home not in (None, host.id):
-        return f"{AFFINITY_VIOLATED}: group {wish.name} ({wish.id}) lives on another host"
+        return f"{AFFINITY_VIOLATED} (G2): group {wish.name} ({wish.id}) lives on another host"
     # A member has one seat on a host however many claims it has there, so where it sits
     # already it takes nobody's.
     if wish.policy == ANTI_AFFINITY and host.members >= wish.per_host and not host.own:
         return (
-            f"{ANTI_AFFINITY_VIOLATED}: group {wish.name} ({wish.id}) allows {wish.per_host}"
+            f"{ANTI_AFFINITY_VIOLATED} (G1): group {wish.name} ({wish.id}) allows {wish.per_host}"
             f" member(s) on a host and {host.members} are here"
         )
     return None

@@ -1,0 +1,205 @@
+"""The agents' door: the control plane's side of `agent/protocol.py`.
+
+`AgentDoor` answers agents of this process directly and all others over HTTP (`routes`).
+M5: whatever carries an older epoch than the host's is refused, in the transaction that
+would write it. Heartbeats are gathered and written once a second, for all hosts together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+from sqlalchemy import select
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from berthold.agent.protocol import (
+    Answer,
+    Ask,
+    Asks,
+    Beat,
+    Fenced,
+    Heard,
+    Hello,
+    Report,
+    Take,
+    Welcome,
+)
+from berthold.errors import Refused, Unavailable
+from berthold.ledger import hosts, outbox, schema
+from berthold.ledger.store import Store, Tx
+
+log = structlog.get_logger("berthold.agents")
+
+TICK_S = 1.0
+WAIT_MAX_S = 30.0
+
+
+class AgentDoor:
+    """What agents may say to the control plane. `run` must run beside it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._beaten: set[str] = set()
+        self._epochs: dict[str, int] = {}
+
+    async def register(self, hello: Hello) -> Welcome:
+        try:
+            host = await self.store.write(_register, hello)
+        except Refused as refusal:
+            log.warning("host refused", host=hello.name, rule=refusal.rule, reason=refusal.why)
+            raise Fenced(refusal.why) from refusal
+        self._epochs[host.id] = host.epoch
+        log.info("host registered", host=hello.name, id=host.id, epoch=host.epoch, status=host.status)
+        return Welcome(host.id, host.epoch)
+
+    async def heartbeat(self, beat: Beat) -> Beat:
+        """Refused once this process knows that the epoch is over, which takes a second at most."""
+        if self._epochs.get(beat.host, beat.epoch) != beat.epoch:
+            raise Fenced(f"epoch {beat.epoch} is over")
+        self._beaten.add(beat.host)
+        return beat
+
+    async def take(self, take: Take) -> Asks:
+        if take.wait <= 0:
+            return Asks(await self.store.read(_asks_for, take))
+        until = self.store.clock.now() + min(take.wait, WAIT_MAX_S)
+        with self.store.bus.subscribe(f"asks:{take.host}") as news:
+            while True:
+                asks = await self.store.read(_asks_for, take)
+                left = until - self.store.clock.now()
+                if asks or left <= 0:
+                    return Asks(asks)
+                await news.wait(left)
+
+    async def answer(self, answer: Answer) -> Heard:
+        try:
+            await self.store.write(_record, answer)
+        except Refused as refusal:
+            raise Fenced(refusal.why) from refusal
+        return Heard()
+
+    async def report(self, report: Report) -> Heard:
+        """What really runs there. A guest that nothing accounts for is told to the operators."""
+        for server, state in await self.store.read(_unclaimed, report):
+            log.warning("guest without claim", host=report.host, server=server, state=state)
+        return Heard()
+
+    async def run(self) -> None:
+        """Once a second: write who was heard, learn whose epoch is over, wake who missed a call."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                await self.tick()
+            except Unavailable as error:
+                log.warning("heartbeats wait", reason=error.message)
+
+    async def tick(self) -> None:
+        beaten, self._beaten = self._beaten, set()
+        try:
+            if beaten:
+                await self.store.write(hosts.heard, beaten)
+        except Unavailable:
+            self._beaten |= beaten
+            raise
+        self._epochs, asked = await self.store.read(_news)
+        self.store.bus.wake(f"asks:{host_id}" for host_id in asked)
+
+
+def _register(tx: Tx, hello: Hello) -> hosts.Locked:
+    return hosts.register(
+        tx,
+        name=hello.name,
+        key=hello.key,
+        offers=hello.inventory,
+        traits=hello.traits,
+        facts=hello.facts,
+        zone=hello.zone,
+    )
+
+
+def _asks_for(tx: Tx, take: Take) -> list[Ask]:
+    """What the host has to do and has not in hand. Raises `Fenced`."""
+    epoch = tx.execute(select(schema.host.c.epoch).where(schema.host.c.id == take.host)).scalar()
+    if epoch != take.epoch:
+        raise Fenced(f"epoch {take.epoch} is over")
+    return [
+        Ask(
+            id=row["id"],
+            seq=row["seq"],
+            epoch=row["host_epoch"],
+            move=row["move_id"],
+            server=row["server_id"],
+            verb=row["verb"],
+            args=row["args"],
+        )
+        for row in outbox.open_for(tx, take.host)
+        if row["id"] not in take.busy
+    ]
+
+
+def _record(tx: Tx, answer: Answer) -> None:
+    hosts.check_epoch(tx, answer.host, answer.epoch)
+    outbox.record_answer(
+        tx, answer.ask, answer.host, {"ok": answer.ok, "reason": answer.reason, "facts": answer.facts}
+    )
+
+
+def _unclaimed(tx: Tx, report: Report) -> list[tuple[str, str]]:
+    claimed = set(
+        tx.execute(select(schema.claim.c.server_id).where(schema.claim.c.host_id == report.host)).scalars()
+    )
+    return [(guest.server, guest.state) for guest in report.guests if guest.server not in claimed]
+
+
+def _news(tx: Tx) -> tuple[dict[str, int], list[str]]:
+    epochs = {row[0]: row[1] for row in tx.execute(select(schema.host.c.id, schema.host.c.epoch))}
+    return epochs, outbox.hosts_asked(tx)
+
+
+# -- Over HTTP ----------------------------------------------------------------------------
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def routes(door: AgentDoor, token: str) -> list[Route]:
+    """`POST /agents/v1/…` for agents that show `token`."""
+    says: Mapping[str, tuple[type[Any], Callable[[Any], Awaitable[Any]]]] = {
+        "register": (Hello, door.register),
+        "heartbeat": (Beat, door.heartbeat),
+        "take": (Take, door.take),
+        "answer": (Answer, door.answer),
+        "report": (Report, door.report),
+    }
+    return [
+        Route(f"/agents/v1/{word}", _handler(kind, hear, token), methods=["POST"])
+        for word, (kind, hear) in says.items()
+    ]
+
+
+def _handler(kind: type[Any], hear: Callable[[Any], Awaitable[Any]], token: str) -> Handler:
+    async def handle(request: Request) -> Response:
+        shown = request.headers.get("x-agent-token", "")
+        if not hmac.compare_digest(shown.encode(), token.encode()):
+            return _problem(401, "show the agents' token in X-Agent-Token")
+        try:
+            said = msgspec.json.decode(await request.body(), type=kind)
+            return Response(msgspec.json.encode(await hear(said)), media_type="application/json")
+        except msgspec.DecodeError as error:
+            return _problem(400, str(error))
+        except Fenced as error:
+            return _problem(409, str(error))
+        except Unavailable as error:
+            return _problem(503, error.message)
+
+    return handle
+
+
+def _problem(status: int, message: str) -> Response:
+    return Response(msgspec.json.encode({"message": message}), status, media_type="application/json")

@@ -1,0 +1,400 @@
+"""A whole cloud in one object, stepped by hand: the world under all race tests.
+
+The ledger is in memory, the clock and every id and choice follow from a seed, agents and
+runner do nothing until told. Time passes only when the world says so. A world can be
+photographed and taken back to where it was, so that an explorer can try every order.
+
+    world = World(hosts=3)
+    web = world.group("anti-affinity")
+    a, b = world.boot("a", web), world.boot("b", web)     # until both are ACTIVE
+    one, two = world.live_migrate(a), world.live_migrate(b)
+    world.step(one); world.step(two)                      # one line each
+    world.settle()                                        # until nothing is left to do
+    assert world.faults() == []
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import select, text
+
+from berthold import companions
+from berthold.agent.daemon import Daemon
+from berthold.agent.faults import Faults
+from berthold.agent.ground import Ground
+from berthold.agent.protocol import Ask, Take
+from berthold.agent.simulated import Simulated
+from berthold.api.agents import AgentDoor
+from berthold.clock import SeededClock
+from berthold.database import metadata
+from berthold.errors import Stale
+from berthold.ledger import audit, claims, groups, moves, quotas, schema, servers
+from berthold.ledger.store import Store, Tx
+from berthold.moves import begin
+from berthold.moves.runner import Runner
+from berthold.moves.status import Status, status_of
+from berthold.moves.turns import Outcome
+from berthold.settings import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PROJECT, USER = "project", "user"
+SMALL = {
+    "id": "1",
+    "name": "small",
+    "vcpus": 1,
+    "ram": 512,
+    "disk": 1,
+    "ephemeral": 0,
+    "swap": 0,
+    "extra_specs": {},
+}
+LARGE = {**SMALL, "id": "2", "name": "large", "vcpus": 2, "ram": 1024}
+LEASE_S = 5.0
+
+
+@coroutine
+def _pause(what: str) -> Generator[str, None, None]:
+    yield what
+
+
+class LabStore(Store):
+    """A store in memory whose every transaction is a point where an explorer may switch actors."""
+
+    def __init__(self, clock: SeededClock) -> None:
+        super().__init__("sqlite://", clock=clock)
+        self.switching = False
+
+    async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self.switching:
+            await _pause(f.__name__)
+        return self.write_now(f, *args, **kwargs)
+
+    async def read(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self.switching:
+            await _pause(f.__name__)
+        return self.read_now(f, *args, **kwargs)
+
+    def connection(self) -> sqlite3.Connection:
+        """The one connection that everything is in."""
+        with self.writer.connect() as held:
+            raw = held.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            return raw
+
+
+def now(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never really waits, to its end."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise AssertionError("this work waits for something; in the lab nothing may")
+
+
+class World:
+    """Hosts, agents, conductors, clock: all simulated, all seeded, all stepped by hand."""
+
+    def __init__(
+        self,
+        hosts: int = 3,
+        *,
+        seed: int = 0,
+        vcpus: int = 4,
+        memory_mb: int = 4096,
+        settings: Settings | None = None,
+    ) -> None:
+        self.clock = SeededClock(seed)
+        self.settings = settings or Settings()
+        self.store = LabStore(self.clock)
+        metadata.create_all(self.store.writer)
+        self.ground = Ground(":memory:", clock=self.clock)
+        self.door = AgentDoor(self.store)
+        self._directory = tempfile.TemporaryDirectory(prefix="berthold-lab-")
+        self.companions = companions.build(self.store, Path(self._directory.name), b"k" * 32)
+        self.runner = Runner(self.store, self.companions.neighbours, self.settings)
+        self.agents: dict[str, Daemon] = {}
+        self.faults_of: dict[str, Faults] = {}
+        self.silent: set[str] = set()
+        self.leases: dict[str, moves.Lease] = {}
+        self._conductor = 0
+        self.store.write_now(quotas.ensure_project, PROJECT, self.settings)
+        for number in range(1, hosts + 1):
+            self.add_host(f"node{number}", vcpus=vcpus, memory_mb=memory_mb)
+
+    def close(self) -> None:
+        self.ground.close()
+        self.store.close()
+        self._directory.cleanup()
+
+    # -- Hosts ----------------------------------------------------------------------------
+
+    def add_host(self, name: str, *, vcpus: int = 4, memory_mb: int = 4096) -> str:
+        """A new host whose agent registers; its id."""
+        self.faults_of[name] = Faults()
+        driver = Simulated(self.ground, name, vcpus=vcpus, memory_mb=memory_mb, faults=self.faults_of[name])
+        self.agents[name] = Daemon(self.door, driver, self.ground.journal(name))
+        return now(self.agents[name].join()).host
+
+    def host_id(self, name: str) -> str:
+        welcome = self.agents[name].welcome
+        assert welcome is not None
+        return welcome.host
+
+    def restart_agent(self, name: str) -> None:
+        """The agent dies and comes back: what it had in hand is asked again, at a new epoch."""
+        old = self.agents[name]
+        self.agents[name] = Daemon(self.door, old.driver, self.ground.journal(name))
+        now(self.agents[name].join())
+        self.silent.discard(name)
+
+    # -- What users ask -------------------------------------------------------------------
+
+    def group(self, policy: str, per_host: int = 1, name: str = "web") -> str:
+        rules = {"max_server_per_host": per_host} if per_host != 1 else {}
+        return self.store.write_now(
+            groups.create,
+            project_id=PROJECT,
+            user_id=USER,
+            name=name,
+            policy=policy,
+            rules=rules,
+            members_max=-1,
+        )
+
+    def by(self) -> begin.By:
+        return begin.By(USER, PROJECT, f"req-{self.clock.new_id()}")
+
+    def create(
+        self,
+        name: str,
+        group: str | None = None,
+        *,
+        host: str | None = None,
+        flavor: Mapping[str, Any] = SMALL,
+    ) -> str:
+        """Ask for a server; its id."""
+        wish = begin.NewServer(PROJECT, USER, name, flavor, group_id=group, host=host)
+        return self.store.write_now(begin.create_servers, self.by(), [wish])[0]
+
+    def boot(self, name: str, group: str | None = None, **wishes: Any) -> str:
+        """Ask for a server and let everything settle."""
+        server = self.create(name, group, **wishes)
+        self.settle()
+        return server
+
+    def live_migrate(self, server: str, host: str | None = None) -> str:
+        return self.store.write_now(begin.begin, "live-migration", server, self.by(), {"host": host})
+
+    def migrate(self, server: str, host: str | None = None) -> str:
+        return self.store.write_now(begin.begin, "migration", server, self.by(), {"host": host})
+
+    def resize(self, server: str, flavor: Mapping[str, Any] = LARGE) -> str:
+        return self.store.write_now(begin.begin, "resize", server, self.by(), {"flavor": dict(flavor)})
+
+    def confirm(self, server: str) -> None:
+        self.store.write_now(begin.confirm, server, self.by())
+
+    def revert(self, server: str) -> None:
+        self.store.write_now(begin.revert, server, self.by())
+
+    def delete(self, server: str) -> str:
+        return self.store.write_now(begin.begin, "delete", server, self.by(), {})
+
+    def delete_group(self, group: str) -> None:
+        self.store.write_now(groups.delete_group, group)
+
+    # -- Stepping -------------------------------------------------------------------------
+
+    def unfinished(self) -> list[str]:
+        """Moves that a conductor could work on, oldest first."""
+        move = schema.move
+
+        def read(tx: Tx) -> list[str]:
+            rows = select(move.c.id).where(move.c.state.in_(moves.WORKED_ON)).order_by(move.c.number)
+            return list(tx.execute(rows).scalars())
+
+        return self.store.read_now(read)
+
+    def lease(self, move_id: str) -> moves.Lease:
+        """The lease under which this world's conductor works on the move; taken if need be."""
+        held = self.leases.get(move_id)
+        if held is None or not self._holds(held):
+            held = self.leases[move_id] = self.store.write_now(_lease_one, move_id, self.conductor)
+        return held
+
+    @property
+    def conductor(self) -> str:
+        return f"conductor {self._conductor}"
+
+    def _holds(self, lease: moves.Lease) -> bool:
+        try:
+            self.store.read_now(moves.seen, lease)
+        except Stale:
+            return False
+        return True
+
+    def step(self, move_id: str) -> Outcome:
+        """The conductor does one line of the move (or finds that it must wait)."""
+        return now(self.runner.step(self.lease(move_id)))
+
+    def kill_conductor(self) -> None:
+        """The conductor forgets everything; another one takes its moves when the leases end."""
+        self._conductor += 1
+        self.leases.clear()
+        self.clock.advance(LEASE_S + 0.1)
+        self.hear()
+
+    def asks(self, name: str) -> list[Ask]:
+        """What the host's agent has to do."""
+        welcome = self.agents[name].welcome
+        assert welcome is not None
+        return now(self.door.take(Take(welcome.host, welcome.epoch, wait=0.0))).asks
+
+    def obey(self, name: str) -> bool:
+        """The host's agent does its oldest ask and answers; whether there was one."""
+        if name in self.silent:
+            return False
+        waiting = self.asks(name)
+        if not waiting:
+            return False
+        agent, ask = self.agents[name], waiting[0]
+        now(self.door.answer(now(agent.do(ask))))
+        agent.journal.heard(ask.id)
+        return True
+
+    def hear(self) -> None:
+        """Every host that is not silent beats."""
+        from berthold.ledger import hosts
+
+        beating = [self.host_id(name) for name in self.agents if name not in self.silent]
+        self.store.write_now(hosts.heard, beating)
+
+    def settle(self, patience: int = 2000) -> None:
+        """Step everything until nothing is left to do or only silent hosts could go on."""
+        for _ in range(patience):
+            busy = [self.obey(name) for name in list(self.agents)]
+            for move_id in self.unfinished():
+                outcome = self.step(move_id)
+                busy.append(not outcome.wait_s)
+            if not any(busy):
+                if not self.unfinished() or self.silent:
+                    return
+                self.pass_time(1.0)
+        raise AssertionError(f"this never settles: {self.moves()}")
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.hear()
+
+    # -- Looking --------------------------------------------------------------------------
+
+    def server(self, server_id: str) -> Mapping[str, Any]:
+        row = self.store.read_now(servers.find, server_id)
+        assert row is not None
+        return row
+
+    def move(self, move_id: str) -> Mapping[str, Any]:
+        row = self.store.read_now(moves.find, move_id)
+        assert row is not None
+        return row
+
+    def moves(self) -> list[Mapping[str, Any]]:
+        return self.rows("move")
+
+    def status(self, server_id: str) -> Status:
+        return status_of(self.server(server_id), self.store.read_now(moves.unfinished, server_id))
+
+    def home(self, server_id: str) -> str | None:
+        """The name of the server's home."""
+        return next((c.host_name for c in self.claims(server_id) if c.role == "home"), None)
+
+    def claims(self, server_id: str) -> list[claims.Claim]:
+        return self.store.read_now(claims.of_server, server_id)
+
+    def rows(self, table: str) -> list[Mapping[str, Any]]:
+        """A whole table, in an order that does not depend on chance."""
+
+        def read(tx: Tx) -> list[Mapping[str, Any]]:
+            rows = tx.execute(select(metadata.tables[table])).mappings()
+            return sorted((dict(row) for row in rows), key=str)
+
+        return self.store.read_now(read)
+
+    def picture(self) -> dict[str, list[Mapping[str, Any]]]:
+        """What must be as before when a move has left no trace: claims, seats, use, guests, servers."""
+        volatile = {"updated_at", "generation", "host_epoch", "move_id", "fault"}
+        tables = (
+            "claim",
+            "allocation",
+            "seat",
+            "group_place",
+            "inventory",
+            "server",
+            "project",
+            "server_group",
+        )
+        shown: dict[str, list[Mapping[str, Any]]] = {
+            name: [{k: v for k, v in row.items() if k not in volatile} for row in self.rows(name)]
+            for name in tables
+        }
+        shown["guests"] = [{"host": name, **self.ground.states(name)} for name in sorted(self.agents)]
+        return shown
+
+    def problems(self) -> list[str]:
+        """Every promise that is broken right now."""
+        found = [f"{v.promise}: {v.says}" for v in self.store.read_now(audit.audit)]
+        found += [f"M1: {row} runs twice" for row in self.ground.double_running()]
+        claimed = {(claim["server_id"], claim["host_id"]) for claim in self.rows("claim")}
+        found += [
+            f"M1: {server} is {state} on {name} without a claim"
+            for name in self.agents
+            for server, state in self.ground.states(name).items()
+            if (server, self.host_id(name)) not in claimed
+        ]
+        return found
+
+    # -- Photographs ----------------------------------------------------------------------
+
+    def photograph(self) -> tuple[Any, ...]:
+        """Everything there is, to come back to with `restore`."""
+        ledger = self.store.connection().serialize()
+        chance = self.clock.chance().getstate()
+        return ledger, self.ground.snapshot(), chance, self.clock.now(), dict(self.leases), set(self.silent)
+
+    def restore(self, photograph: tuple[Any, ...]) -> None:
+        ledger, ground, chance, moment, leases, silent = photograph
+        self.store.connection().deserialize(ledger)
+        self.ground.restore(ground)
+        self.clock.chance().setstate(chance)
+        self.clock.advance(moment - self.clock.now())
+        self.leases, self.silent = dict(leases), set(silent)
+
+
+def _lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:
+    """Take this one move, as a conductor that finds its lease over would."""
+    row = tx.execute(
+        text(
+            "UPDATE move SET owner = :owner, epoch = epoch + 1, until = :until"
+            " WHERE id = :id AND state IN ('running','undoing') RETURNING id, epoch"
+        ),
+        {"owner": owner, "until": 4e9, "id": move_id},
+    ).first()
+    if row is None:
+        raise Stale(f"move {move_id} is over")
+    return moves.Lease(row.id, row.epoch)
+
+
+def with_settings(**changes: Any) -> Settings:
+    """The default settings but for `changes`."""
+    return replace(Settings(), **changes)

@@ -1,0 +1,106 @@
+"""The conductor: leases moves that nobody works on and steps each of them to its end.
+
+Any number of conductors work side by side, in any number of processes. What a conductor
+holds in memory is only which leases it has; if it dies they end, and others take the moves
+(M4). It is woken by what others commit, and looks once a second in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from berthold.errors import Stale, Unavailable
+from berthold.ledger import moves
+from berthold.ledger.store import Store
+from berthold.moves.runner import Runner
+from berthold.neighbours import Neighbours
+from berthold.settings import Settings
+
+log = structlog.get_logger("berthold.conductor")
+
+
+class Conductor:
+    """One worker on moves. `run` until `stop`; what is unfinished then, others go on with."""
+
+    def __init__(self, store: Store, neighbours: Neighbours, settings: Settings, name: str) -> None:
+        self.store = store
+        self.settings = settings
+        self.name = f"{name}/{store.clock.new_id()[:8]}"
+        self.runner = Runner(store, neighbours, settings)
+        self._held: dict[moves.Lease, asyncio.Task[None]] = {}
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Take and step moves until told to stop, then let go of all leases."""
+        with self.store.bus.subscribe("moves") as news:
+            renewal = asyncio.create_task(self._renew())
+            try:
+                while not self._stopping.is_set():
+                    if not await self._take():
+                        await news.wait(self.settings.scan_s)
+            finally:
+                renewal.cancel()
+                await self._let_go()
+
+    def stop(self) -> None:
+        """No more moves after the steps that are under way."""
+        self._stopping.set()
+        self.store.bus.wake(["moves"])
+
+    async def _take(self) -> bool:
+        """Lease what is free; whether there may be more."""
+        room = min(self.settings.moves_at_once - len(self._held), 32)
+        if room <= 0:
+            return False
+        try:
+            leases = await self.store.write(moves.take, self.name, self.settings.lease_s, room)
+        except Unavailable as error:
+            log.warning("no moves can be taken", reason=error.message)
+            return False
+        for lease in leases:
+            self._held[lease] = asyncio.create_task(self._drive(lease), name=f"move {lease.move_id}")
+        return len(leases) == room
+
+    async def _renew(self) -> None:
+        """Hold every lease, in one statement, well before it ends."""
+        while True:
+            await asyncio.sleep(self.settings.lease_s / 3)
+            if self._held:
+                try:
+                    await self.store.write(moves.renew, self.name, list(self._held), self.settings.lease_s)
+                except Unavailable as error:
+                    log.warning("leases cannot be renewed", reason=error.message)
+
+    async def _drive(self, lease: moves.Lease) -> None:
+        """Step one move until its end, or until it is somebody else's."""
+        try:
+            with self.store.bus.subscribe(f"move:{lease.move_id}") as news:
+                while not self._stopping.is_set():
+                    outcome = await self.runner.step(lease)
+                    if outcome.over:
+                        return
+                    if outcome.wait_s:
+                        await news.wait(outcome.wait_s)
+        except Stale:
+            log.info("lease lost", move=lease.move_id, epoch=lease.epoch)
+        except Unavailable as error:
+            # The lease ends by itself; whoever reaches the database then goes on.
+            log.warning("move waits", move=lease.move_id, reason=error.message)
+        except Exception:
+            log.exception("a step failed that must not", move=lease.move_id)
+        finally:
+            self._held.pop(lease, None)
+
+    async def _let_go(self) -> None:
+        """At a clean stop: others need not wait for the leases to end."""
+        held = dict(self._held)
+        self.store.bus.wake([f"move:{lease.move_id}" for lease in held])
+        if held:
+            await asyncio.wait(held.values(), timeout=self.settings.lease_s)
+        for lease in held:
+            try:
+                await self.store.write(moves.give_back, lease)
+            except Unavailable as error:
+                log.warning("lease ends by itself", move=lease.move_id, reason=error.message)
