@@ -21,6 +21,7 @@ from berthold.errors import Unavailable
 log = logging.getLogger("berthold.companions")
 
 CHUNK = 1 << 20
+ZEROS = bytes(CHUNK)
 # A file without a row that is younger than this may still be in the making.
 ORPHAN_AFTER_SECONDS = 24 * 3600.0
 
@@ -81,12 +82,23 @@ class Files:
 
 
 def copy_sparse(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy every byte from the source's beginning; runs of zeros become holes."""
-    while chunk := source.read(CHUNK):
-        if chunk.count(0) == len(chunk):
-            target.seek(len(chunk), os.SEEK_CUR)
-        else:
+    """Copy every byte of the source; its holes and runs of zeros become holes."""
+    end = source.seek(0, os.SEEK_END)
+    position = 0
+    while position < end:
+        try:
+            position = os.lseek(source.fileno(), position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                break
+            raise
+        source.seek(position)
+        target.seek(position)
+        chunk = source.read(CHUNK)
+        if chunk != ZEROS[: len(chunk)]:
             target.write(chunk)
+        position += len(chunk)
+    target.seek(end)
     target.truncate()
 
 

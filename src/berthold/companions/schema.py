@@ -159,7 +159,7 @@ volume = Table(
     # A move makes one volume of a name, however often it asks.
     UniqueConstraint("move_id", "name", name="volume_one_per_move_and_name"),
     CheckConstraint("size >= 1", name="volume_has_size"),
-    CheckConstraint("status IN ('creating','available','in-use','deleted')", name="volume_status"),
+    CheckConstraint("status IN ('creating','available','in-use','error','deleted')", name="volume_status"),
     CheckConstraint(
         "status NOT IN ('available','in-use') OR file IS NOT NULL", name="volume_ready_has_bytes"
     ),
