@@ -142,8 +142,8 @@ def begin_moving(tx: Tx, group_id: str, by: str, members: int) -> None:
     if row is None:
         raise Refused(
             "G2",
-            f"Affinity instance group policy was violated (G2): group {group_id} has other members, which would"
-            " stay behind",
+            f"Affinity instance group policy was violated (G2): group {group_id} has other members, which"
+            " would stay behind",
         )
 
 

@@ -136,7 +136,7 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
 
 
 def confirm(tx: Tx, server_id: str, by: By) -> None:
-    """The owner keeps what a resize or migration has made. Raises `WrongState` if there is nothing to keep."""
+    """The owner keeps what a resize or migration made. Raises `WrongState` if there is nothing to keep."""
     _continue(tx, server_id, by, "confirm-resize", "confirmResize")
 
 
