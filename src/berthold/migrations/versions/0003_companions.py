@@ -1,5 +1,6 @@
 """The companions."""
 
+
 from __future__ import annotations
 
 import sqlalchemy as sa
