@@ -148,8 +148,8 @@ CHECKS = (
     Check(
         "M4",
         "nobody has worked on move {id} of server {server_id} for {idle} seconds",
-        """SELECT m.id, m.server_id, :now - m.until AS idle FROM move m
-            WHERE m.state IN ('running','undoing') AND m.until > 0 AND m.until < :now - 10""",
+        """SELECT m.id, m.server_id, :now - CASE WHEN m.until > m.updated_at THEN m.until ELSE m.updated_at END AS idle
+             FROM move m WHERE m.state IN ('running','undoing') AND m.until < :now - 10 AND m.updated_at < :now - 10""",
     ),
     Check(
         "M6",

@@ -80,10 +80,7 @@ def delete_group(tx: Tx, group_id: str) -> None:
     row = tx.execute(select(group.c.project_id).where(group.c.id == group_id).with_for_update()).first()
     if row is None:
         raise NotFound(f"Instance group {group_id} could not be found.")
-    if tx.dialect.name == "postgresql":
-        tx.exec_driver_sql("SET CONSTRAINTS claim_group_is_its_servers, g1_seat_of_member DEFERRED")
-    else:
-        tx.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
+    defer_membership(tx)
     freed = tx.execute(
         update(server)
         .where(server.c.group_id == group_id)
@@ -100,3 +97,12 @@ def delete_group(tx: Tx, group_id: str) -> None:
     tx.execute(delete(group).where(group.c.id == group_id))
     for member in members:
         history.record(tx, "ungrouped", server_id=member, group_id=group_id)
+
+
+def defer_membership(tx: Tx) -> None:
+    """Judge at the commit whether claims and seats belong to their servers' groups: a server and
+    what rests on it cannot leave the group in one statement."""
+    if tx.dialect.name == "postgresql":
+        tx.exec_driver_sql("SET CONSTRAINTS claim_group_is_its_servers, g1_seat_of_member DEFERRED")
+    else:
+        tx.exec_driver_sql("PRAGMA defer_foreign_keys=ON")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from berthold.errors import NotFound
 from berthold.ledger import groups, quotas, schema
@@ -90,8 +90,21 @@ def recharge(tx: Tx, server_id: str, cores: int, ram: int) -> None:
     tx.execute(update(server).where(server.c.id == server_id).values(cores=cores, ram=ram))
 
 
+def hold_bill(tx: Tx, server_id: str) -> None:
+    """Hold what `bury` will change (server, group, project) before any host is locked."""
+    row = tx.execute(
+        select(server.c.project_id, server.c.group_id).where(server.c.id == server_id).with_for_update()
+    ).one()
+    group, project = schema.server_group, schema.project
+    tx.execute(select(group.c.id).where(group.c.id == row.group_id).with_for_update())
+    tx.execute(select(project.c.id).where(project.c.id == row.project_id).with_for_update())
+
+
 def bury(tx: Tx, server_id: str) -> None:
-    """The server is deleted: out of its group, off its project's bill. Repeated it does nothing."""
+    """The server is deleted: out of its group, off its project's bill. Repeated it does nothing.
+
+    What it left behind on a fenced host keeps its capacity and follows no rule any more.
+    """
     row = (
         tx.execute(
             select(server.c.project_id, server.c.group_id, server.c.cores, server.c.ram)
@@ -103,6 +116,7 @@ def bury(tx: Tx, server_id: str) -> None:
         return
     if row.group_id:
         groups.part(tx, row.group_id)
+        groups.defer_membership(tx)
     quotas.give_back(tx, row.project_id, instances=1, cores=row.cores, ram=row.ram)
     tx.execute(
         update(server)
@@ -117,3 +131,9 @@ def bury(tx: Tx, server_id: str) -> None:
             updated_at=now(tx),
         )
     )
+    if row.group_id:
+        claim, seat = schema.claim, schema.seat
+        tx.execute(
+            update(claim).where(claim.c.server_id == server_id).values(group_id=None, domain=None, place=None)
+        )
+        tx.execute(delete(seat).where(seat.c.server_id == server_id))

@@ -49,7 +49,8 @@ BUSY_MS = 10_000
 # Deadlock, serialisation failure, lock timeout.
 RETRIED_STATES = {"40P01", "40001", "55P03"}
 # Violations that mean "the rule changed under me": a group was deleted, a seat or place was
-# taken or given up between the look and the write. From the start, it comes out right.
+# taken or given up, a host introduced, between the look and the write. From the start, it
+# comes out right.
 RETRIED_CONSTRAINTS = {
     "claim_rule_is_its_servers",
     "claim_group_is_its_servers",
@@ -61,6 +62,8 @@ RETRIED_CONSTRAINTS = {
     "g2_group",
     "g2_one_home_one_next",
     "g2_place",
+    "host_one_name",
+    "provider_one_name",
     "server_rule_is_its_groups",
 }
 
@@ -77,6 +80,10 @@ class Store:
         self.reader = self.writer
         if self.writer.dialect.name == "sqlite" and not self.inline:
             self.reader = engine_for(url, "DEFERRED")
+        if self.writer.dialect.name == "postgresql":
+            self.reader = self.writer.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
         self.retries = 0
         one_writer = self.writer.dialect.name == "sqlite"
         self._writers = ThreadPoolExecutor(1 if one_writer else POSTGRESQL_CONNECTIONS, "write")

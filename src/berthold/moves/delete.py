@@ -37,6 +37,7 @@ async def let_volumes_go(neighbours: Neighbours, scene: Scene) -> None:
 
 
 def bury(tx: Tx, scene: Scene) -> None:
+    servers.hold_bill(tx, scene.server["id"])
     for claim in scene.claims:
         if claim.role != "left":
             steps.give_up(tx, claim)

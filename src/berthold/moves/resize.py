@@ -61,13 +61,13 @@ def return_home(tx: Tx, scene: Scene) -> None:
 
 
 def settle_confirmed(tx: Tx, scene: Scene) -> None:
-    steps.release_source(tx, scene)
     _charge(tx, scene)
+    steps.release_source(tx, scene)
 
 
 def settle_reverted(tx: Tx, scene: Scene) -> None:
-    steps.release_target(tx, scene)
     _charge(tx, scene)
+    steps.release_target(tx, scene)
 
 
 def _charge(tx: Tx, scene: Scene) -> None:

@@ -87,6 +87,12 @@ class Runner:
     def _problem(self, sight: Sight, line: Ask) -> Trouble | None:
         """Why the line's asks will not all be answered well, if that is so."""
         scene = sight.scene
+        for _, host_id in turns.errands(scene):
+            if turns.can_return(scene) and not turns.can_act(scene, host_id):
+                name = scene.host_name(host_id) or host_id
+                return Trouble(
+                    "a host that is needed was fenced", {name: "fenced"}, f"{name} is fenced", again=True
+                )
         for ask in sight.asks:
             name = scene.host_name(ask.host_id) or ask.host_id
             if ask.state == "done" and not ask.answer.get("ok"):
@@ -171,5 +177,4 @@ def _open(asks: Sequence[Sent]) -> bool:
 
 
 def _good(ask: Sent) -> bool:
-    """Answered well; or void, since its host was fenced and says what is left when it returns."""
-    return ask.state == "void" or (ask.state == "done" and bool(ask.answer.get("ok")))
+    return ask.state == "done" and bool(ask.answer.get("ok"))

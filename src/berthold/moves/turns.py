@@ -107,7 +107,7 @@ def look(tx: Tx, lease: moves.Lease) -> Sight:
     slots = [slot for slot, _ in errands(scene)]
     if not slots:
         return Sight(scene)
-    asks = tuple(outbox.of_slot(tx, scene.id, slots))
+    asks = tuple(ask for ask in outbox.of_slot(tx, scene.id, slots) if can_act(scene, ask.host_id))
     table = schema.heartbeat
     rows = tx.execute(
         select(table.c.host_id, table.c.heard_at).where(table.c.host_id.in_([ask.host_id for ask in asks]))
