@@ -21,7 +21,7 @@ SMALL = {"VCPU": 1, "MEMORY_MB": 512}
 PROJECT = "p"
 
 
-def add_hosts(tx: Tx, count: int, **offers: int) -> None:
+def add_hosts(tx: Tx, /, count: int, **offers: int) -> None:
     """`count` hosts that offer 64 VCPU and 64 GiB, or what `offers` says, at epoch 1."""
     amounts = offers or {"VCPU": 64, "MEMORY_MB": 65536}
     for number in range(count):
@@ -76,7 +76,7 @@ def add_move(tx: Tx, server: str, kind: str = "live-migration") -> str:
 
 
 def claim(
-    tx: Tx, server: str, host: str, role: str = "home", resources: Mapping[str, int] = SMALL, **more: Any
+    tx: Tx, /, server: str, host: str, role: str = "home", resources: Mapping[str, int] = SMALL, **more: Any
 ) -> str:
     """One claim; its id. Raises what `claims.take` raises."""
     return claims.take(tx, [claims.Want(server, host, resources, role=role, **more)])[0]
@@ -100,8 +100,10 @@ def dump(store: Store) -> dict[str, list[tuple[object, ...]]]:
     return store.read_now(rows)
 
 
-def violations(store: Store) -> list[audit.Violation]:
-    return store.read_now(audit.audit)
+def violations(store: Store, *promises: str) -> list[audit.Violation]:
+    """What the audit finds (of these promises, where a test has no moves)."""
+    found = store.read_now(audit.audit)
+    return [each for each in found if not promises or each.promise in promises]
 
 
 def events(tx: Tx, server: str) -> list[tuple[str, str | None]]:

@@ -39,8 +39,8 @@ def set_inventory(tx: Tx, host_id: str, offers: Mapping[str, Mapping[str, float]
             _withdraw(tx, host_id, name, standing[name]["used"])
             continue
         values = _with_defaults(offers[name])
-        used = standing[name]["used"] if name in standing else 0
-        values["ceiling"] = max(values["capacity"], used)
+        # CHECKs judge the row to insert too, even where it turns out to be an update.
+        values["ceiling"] = values["capacity"]
         statement = insert(tx, inventory).values({"provider_id": host_id, "class": name, "used": 0, **values})
         values["ceiling"] = greatest(tx, values["capacity"], inventory.c.used)
         tx.execute(statement.on_conflict_do_update(index_elements=["provider_id", "class"], set_=values))
