@@ -43,7 +43,9 @@ def an_image(four: Companions, content: bytes) -> str:
     async def chunks() -> AsyncIterator[bytes]:
         yield content
 
-    row = four.store.write_now(lambda tx: make(tx, "p1", name="i", disk_format="raw", container_format="bare"))
+    row = four.store.write_now(
+        lambda tx: make(tx, "p1", name="i", disk_format="raw", container_format="bare")
+    )
     asyncio.run(four.images.upload(OURS, row.id, chunks()))
     return str(row.id)
 
@@ -111,7 +113,7 @@ def test_an_unplugged_server_gets_no_ports_from_a_late_call(four: Companions) ->
 
 def test_a_lent_port_goes_to_one_server_and_comes_back_when_it_is_unplugged(four: Companions) -> None:
     on = a_network(four.store)
-    port = four.store.write_now(make_port, "p1", on, [{"ip_address": "10.0.0.77"}])
+    port = four.store.write_now(lambda tx: make_port(tx, "p1", on, [{"ip_address": "10.0.0.77"}]))
     (lent,) = asyncio.run(four.networks.plug("p1", "s1", "m", [{"port": port}]))
     assert (lent.id, lent.addresses[0]["ip_address"]) == (port, "10.0.0.77")
     with pytest.raises(WrongState, match="in use by s1"):

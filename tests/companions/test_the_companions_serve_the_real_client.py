@@ -124,7 +124,9 @@ def test_networks_projects_users_and_roles_are_kept_by_an_administrator(openstac
     ann = {"user": "ann", "project": "other", "password": "words"}
     assert openstack("network", "list", "-f", "json", **ann)[0]["Name"] == "private"
     openstack("network", "create", "-f", "json", "mine", **ann)
-    openstack("subnet", "create", "-f", "json", "--network", "mine", "--subnet-range", "10.9.0.0/24", "s", **ann)
+    openstack(
+        "subnet", "create", "-f", "json", "--network", "mine", "--subnet-range", "10.9.0.0/24", "s", **ann
+    )
     port = openstack("port", "create", "-f", "json", "--network", "mine", "p", **ann)
     assert port["fixed_ips"][0]["ip_address"] == "10.9.0.2"
     openstack("port", "delete", "p", **ann)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec import field as named
 from sqlalchemy import Row
 from starlette.responses import Response
 
@@ -18,7 +19,7 @@ Address = Annotated[str, Meta(max_length=64)]
 NOT_FILTERS = ("limit", "marker", "fields", "sort_key", "sort_dir", "page_reverse")
 
 
-class NewNetwork(Struct):
+class NewNetwork(Struct, forbid_unknown_fields=True):
     name: Name | None = None
     description: Name | None = None
     shared: bool = False
@@ -26,18 +27,19 @@ class NewNetwork(Struct):
     mtu: Annotated[int, Meta(ge=68, le=65535)] | None = None
     project_id: str | None = None
     tenant_id: str | None = None
+    external: bool = named(name="router:external", default=False)
 
 
 class NewNetworkBody(Struct):
     network: NewNetwork
 
 
-class Pool(Struct):
+class Pool(Struct, forbid_unknown_fields=True):
     start: Address
     end: Address
 
 
-class NewSubnet(Struct):
+class NewSubnet(Struct, forbid_unknown_fields=True):
     network_id: str
     cidr: Address
     name: Name | None = None
@@ -46,6 +48,8 @@ class NewSubnet(Struct):
     enable_dhcp: bool | None = None
     allocation_pools: Annotated[list[Pool], Meta(max_length=32)] | None = None
     dns_nameservers: Annotated[list[Address], Meta(max_length=32)] | None = None
+    project_id: str | None = None  # a subnet is its network's project's, whoever makes it
+    tenant_id: str | None = None
 
 
 class NewSubnetBody(Struct):
@@ -137,13 +141,14 @@ async def show_network(asked: Asked) -> Response:
 
 async def make_network(asked: Asked) -> Response:
     wish = (await asked.body(NewNetworkBody)).network
-    if wish.shared:
+    if wish.shared or wish.external:
         asked.need_admin()
     owner = owner_for(asked, wish.project_id or wish.tenant_id)
     fields: Document = {
         "name": wish.name or "",
         "description": wish.description or "",
         "shared": wish.shared,
+        "external": wish.external,
         "admin_state_up": wish.admin_state_up,
         "mtu": wish.mtu or 1500,
     }

@@ -47,7 +47,7 @@ QUOTAS = (
 )
 
 
-class FixedIp(Struct):
+class FixedIp(Struct, forbid_unknown_fields=True):
     subnet_id: str | None = None
     ip_address: Address | None = None
 
@@ -55,7 +55,7 @@ class FixedIp(Struct):
         return {key: value for key, value in structs.asdict(self).items() if value}
 
 
-class NewPort(Struct):
+class NewPort(Struct, forbid_unknown_fields=True):
     network_id: str
     name: Name | None = None
     admin_state_up: bool = True
@@ -64,6 +64,8 @@ class NewPort(Struct):
     device_id: str | None = None
     project_id: str | None = None
     tenant_id: str | None = None
+    security_groups: list[str] | None = None  # there is one, and it filters nothing
+    description: Name | None = None
 
 
 class NewPortBody(Struct):

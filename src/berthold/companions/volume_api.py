@@ -48,6 +48,7 @@ class NewVolume(Struct):
     volume_type: str | None = None
     availability_zone: str | None = None
     metadata: Pairs | None = None
+    multiattach: bool | None = None
 
 
 class NewVolumeBody(Struct):
@@ -213,6 +214,8 @@ async def make_volume(asked: Asked) -> Response:
     wish = (await asked.body(NewVolumeBody)).volume
     if wish.snapshot_id or wish.backup_id or wish.consistencygroup_id:
         raise Malformed("snapshots, backups and consistency groups are not offered here")
+    if wish.multiattach:
+        raise Malformed("a volume is attached to one server at most here")
     if wish.imageRef and wish.source_volid:
         raise Malformed("a volume begins as a copy of one thing: an image or a volume")
     if wish.volume_type not in (None, "", TYPE_NAME, TYPE_ID):
