@@ -23,7 +23,7 @@ from pathlib import Path
 from types import coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import select, text
+from sqlalchemy import MetaData, select, text
 
 from berthold import companions
 from berthold.agent.daemon import Daemon
@@ -113,11 +113,12 @@ class World:
         vcpus: int = 4,
         memory_mb: int = 4096,
         settings: Settings | None = None,
+        tables: MetaData = metadata,
     ) -> None:
         self.clock = SeededClock(seed)
         self.settings = settings or Settings()
         self.store = LabStore(self.clock)
-        metadata.create_all(self.store.writer)
+        tables.create_all(self.store.writer)
         self.ground = Ground(":memory:", clock=self.clock)
         self.door = AgentDoor(self.store)
         self._directory = tempfile.TemporaryDirectory(prefix="berthold-lab-")
