@@ -1,0 +1,33 @@
+"""The `berthold` command: starts clouds and their parts, looks after databases, shows the demo."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from berthold.cli import database, processes
+from berthold.cli.console import Wrong, error
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="A compute control plane for virtual machines that keeps its server-group promises.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(processes.up)
+app.command()(processes.api)
+app.command()(processes.conductor)
+app.command()(processes.agent)
+app.add_typer(database.app, name="db")
+
+
+def main() -> None:
+    """Run the command. What an operator can put right is one sentence, never a traceback."""
+    try:
+        app()
+    except Wrong as wrong:
+        error(str(wrong))
+        sys.exit(1)

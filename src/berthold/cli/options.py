@@ -1,0 +1,32 @@
+"""Options that several commands have, each with its meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from berthold.cli import home
+
+Data = Annotated[Path, typer.Option("--data", help="The data directory.", show_default=str(home.DEFAULT))]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        help="The database as a SQLAlchemy URL: postgresql+psycopg://… or sqlite:///… "
+        "(default: berthold.db in the data directory).",
+    ),
+]
+Listen = Annotated[str, typer.Option("--listen", help="The address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 for a free one.")]
+Pace = Annotated[
+    str,
+    typer.Option(
+        "--pace",
+        help="How long simulated hosts take: lifelike, none, or a factor of lifelike (2.5: so much slower).",
+    ),
+]
+Vcpus = Annotated[int, typer.Option("--vcpus", min=1, help="CPUs of a simulated host.")]
+Memory = Annotated[int, typer.Option("--memory-mb", min=1, help="MiB of memory of a simulated host.")]
+Disk = Annotated[int, typer.Option("--disk-gb", min=0, help="GiB of disk of a simulated host.")]

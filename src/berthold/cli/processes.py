@@ -1,0 +1,239 @@
+"""`berthold up`, `api`, `conductor`, `agent`: the processes of a cloud.
+
+`up` is all of them in one, on SQLite, with simulated hosts. The others are what a larger
+cloud is made of, as many of each as one likes, on one database and one data directory.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from berthold import cloud, database, logs
+from berthold import companions as companions_of
+from berthold.agent.daemon import Daemon
+from berthold.agent.faults import LIFELIKE
+from berthold.agent.faults import Pace as HostPace
+from berthold.agent.ground import Ground
+from berthold.agent.http import HttpDoor
+from berthold.agent.simulated import Simulated
+from berthold.api.agents import AgentDoor
+from berthold.cli import home as homes
+from berthold.cli import options
+from berthold.cli.console import Wrong, out
+from berthold.cli.home import Home
+from berthold.companions import Companions
+from berthold.ledger.store import Store
+from berthold.moves.conductor import Conductor
+from berthold.settings import Settings
+
+PORT = 8774
+JITTER = 0.2
+
+
+def up(
+    hosts: Annotated[int, typer.Option("--hosts", min=0, help="How many simulated hosts.")] = 5,
+    data: options.Data = homes.DEFAULT,
+    listen: options.Listen = "127.0.0.1",
+    port: options.Port = PORT,
+    pace: options.Pace = "lifelike",
+    vcpus: options.Vcpus = 4,
+    memory_mb: options.Memory = 4096,
+    disk_gb: options.Disk = 100,
+) -> None:
+    """Run a whole cloud in one process, with simulated hosts, until Ctrl-C."""
+    speed = pace_of(pace)
+    home = _home(data, alone=True)
+    logs.start(home.log)
+    database.upgrade(home.database_url)
+    listener = _listen(listen, port)
+    ground = Ground(home.ground)
+    drivers = [
+        Simulated(ground, f"node{n}", vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb, pace=speed)
+        for n in range(1, hosts + 1)
+    ]
+    well = uvloop.run(_up(home, listener, ground, drivers))
+    ground.close()
+    raise typer.Exit(0 if well else 1)
+
+
+async def _up(home: Home, listener: socket.socket, ground: Ground, drivers: list[Simulated]) -> bool:
+    settings = Settings()
+    store = Store(home.database_url)
+    four = await _companions(home, store)
+    door = AgentDoor(store)
+    parts: list[cloud.Part] = [
+        Conductor(store, four.neighbours, settings, socket.gethostname()),
+        cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener),
+        *(cloud.agent(Daemon(door, driver, ground.journal(driver.name))) for driver in drivers),
+        cloud.door(door),
+    ]
+    address = _address(listener)
+    home.write_clouds_yaml(address)
+    try:
+        return await cloud.run(parts, _greet(home, address, [driver.name for driver in drivers]))
+    finally:
+        store.close()
+
+
+def api(
+    database_url: options.Database = None,
+    data: options.Data = homes.DEFAULT,
+    listen: options.Listen = "127.0.0.1",
+    port: options.Port = PORT,
+) -> None:
+    """Run an API process: compute, identity, image, block storage, network, and the agents' door."""
+    home = _home(data, alone=False)
+    url = _standing(database_url or home.database_url)
+    logs.start(None)
+    listener = _listen(listen, port)
+    raise typer.Exit(0 if uvloop.run(_api(home, url, listener)) else 1)
+
+
+async def _api(home: Home, url: str, listener: socket.socket) -> bool:
+    settings = Settings()
+    store = Store(url)
+    four = await _companions(home, store)
+    door = AgentDoor(store)
+    address = _address(listener)
+    if not home.clouds_yaml.exists():
+        home.write_clouds_yaml(address)
+    try:
+        web = cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener)
+        return await cloud.run([web, cloud.door(door)], _greet(home, address, []))
+    finally:
+        store.close()
+
+
+def conductor(
+    database_url: options.Database = None,
+    data: options.Data = homes.DEFAULT,
+    name: Annotated[str, typer.Option("--name", help="What the log calls it.")] = "",
+) -> None:
+    """Run a conductor: it works on moves. It shares the data directory with the API processes."""
+    home = _home(data, alone=False)
+    url = _standing(database_url or home.database_url)
+    logs.start(None)
+    raise typer.Exit(0 if uvloop.run(_conductor(home, url, name or socket.gethostname())) else 1)
+
+
+async def _conductor(home: Home, url: str, name: str) -> bool:
+    store = Store(url)
+    four = companions_of.build(store, home.path, home.token_key())
+    try:
+        return await cloud.run([Conductor(store, four.neighbours, Settings(), name)])
+    finally:
+        store.close()
+
+
+def agent(
+    url: Annotated[str, typer.Option("--url", help="Where an API process is: http://…:8774.")],
+    token_file: Annotated[
+        Path, typer.Option("--token-file", exists=True, dir_okay=False, help="agents.token of the cloud.")
+    ],
+    name: Annotated[str, typer.Option("--name", help="The host's name.")] = "",
+    driver: Annotated[
+        str, typer.Option("--driver", help="What drives the hypervisor: simulated.")
+    ] = "simulated",
+    ground: Annotated[
+        Path, typer.Option("--ground", help="Where simulated hosts keep their guests; hosts may share it.")
+    ] = Path("simulated.db"),
+    pace: options.Pace = "lifelike",
+    vcpus: options.Vcpus = 4,
+    memory_mb: options.Memory = 4096,
+    disk_gb: options.Disk = 100,
+) -> None:
+    """Run the agent of one host."""
+    if driver != "simulated":
+        raise Wrong(f"there is no driver {driver}; known: simulated")
+    speed = pace_of(pace)
+    logs.start(None)
+    hardware = Ground(ground)
+    host = Simulated(
+        hardware, name or socket.gethostname(), vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb, pace=speed
+    )
+    well = uvloop.run(_agent(url, token_file.read_text().strip(), host, hardware))
+    hardware.close()
+    raise typer.Exit(0 if well else 1)
+
+
+async def _agent(url: str, token: str, host: Simulated, ground: Ground) -> bool:
+    async with HttpDoor(url, token) as door:
+        return await cloud.run([cloud.agent(Daemon(door, host, ground.journal(host.name)))])
+
+
+def pace_of(word: str) -> HostPace:
+    """How long each verb takes: `lifelike`, `none`, or a factor of lifelike."""
+    if word == "none":
+        return HostPace()
+    try:
+        factor = 1.0 if word == "lifelike" else float(word)
+    except ValueError:
+        raise Wrong(f"--pace is lifelike, none, or a number, not {word!r}") from None
+    if not 0 <= factor <= 1000:
+        raise Wrong("--pace is a factor from 0 to 1000")
+    return HostPace({verb: seconds * factor for verb, seconds in LIFELIKE.items()}, jitter=JITTER)
+
+
+async def _companions(home: Home, store: Store) -> Companions:
+    four = companions_of.build(store, home.path, home.token_key())
+    await companions_of.bootstrap(four, home.password())
+    return four
+
+
+def _home(data: Path, *, alone: bool) -> Home:
+    try:
+        home = Home(data)
+        home.lock(alone=alone)
+    except homes.InUse as taken:
+        raise Wrong(str(taken)) from taken
+    except OSError as error:
+        raise Wrong(f"the data directory {data} cannot be used: {error.strerror}") from error
+    return home
+
+
+def _standing(url: str) -> str:
+    """The database's URL, once it is known that its tables are as this version needs them."""
+    try:
+        current = database.is_current(url)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise Wrong(f"this is not the URL of a database that can be used: {error}") from error
+    if not current:
+        raise Wrong(
+            "the database's tables are not those of this version. Bring them up to it with:"
+            "\n  berthold db upgrade --database URL"
+        )
+    return url
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family, backlog=1024)
+    except OSError as error:
+        raise Wrong(
+            f"cannot listen on {address} port {port}: {os.strerror(error.errno or 0)}"
+            " (another --port? 0 takes a free one)"
+        ) from error
+
+
+def _address(listener: socket.socket) -> str:
+    """Where clients of this machine find it."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _greet(home: Home, address: str, hosts: list[str]) -> None:
+    out.print(f"Berthold listens on [bold]{address}[/]", end="")
+    out.print(f" with {len(hosts)} simulated hosts, {hosts[0]} to {hosts[-1]}." if hosts else ".")
+    out.print("Talk to it with any OpenStack client:\n")
+    out.print(f"  export OS_CLIENT_CONFIG_FILE={home.clouds_yaml} OS_CLOUD=berthold", markup=False)
+    out.print("  openstack hypervisor list\n")

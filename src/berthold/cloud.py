@@ -1,0 +1,185 @@
+"""A process of a cloud, put together from parts: the API, a conductor, agents.
+
+A part runs until it is told to stop. `run` starts all, waits for SIGTERM or SIGINT (or for
+a part that fails, which fails the process), and stops them in their order. Which parts
+there are is a matter of the command: `berthold up` has all of them in one process, the
+others have one each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Coroutine, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
+
+from berthold.agent.daemon import Daemon
+from berthold.api import agents
+from berthold.api.agents import AgentDoor
+from berthold.api.app import Services, compute_app
+from berthold.companions import Companions
+from berthold.companions.app import companions_app
+from berthold.settings import Settings
+
+log = structlog.get_logger("berthold.cloud")
+
+# How long a part may take to stop. All together stay within a few seconds.
+STOP_S = 6.0
+REQUESTS_END_S = 1
+
+
+class Part(Protocol):
+    """Something that works until it is told to stop."""
+
+    async def run(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+@dataclass
+class Web:
+    """The HTTP API on a socket that listens already."""
+
+    app: ASGIApp
+    listener: socket.socket
+
+    def __post_init__(self) -> None:
+        self._server = _Server(
+            uvicorn.Config(
+                self.app,
+                access_log=False,
+                log_config=None,
+                lifespan="off",
+                server_header=False,
+                timeout_graceful_shutdown=REQUESTS_END_S,
+                timeout_keep_alive=30,
+            )
+        )
+
+    async def run(self) -> None:
+        await self._server.serve([self.listener])
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """Signals are the process's, not the web server's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class Looped:
+    """A part that has no end of its own: to stop it is to cancel it."""
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    async def run(self) -> None:
+        self._task = asyncio.create_task(self._work)
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._task is None:
+            self._work.close()
+        else:
+            self._task.cancel()
+
+
+def application(four: Companions, settings: Settings, door: AgentDoor, agents_token: str) -> Starlette:
+    """Everything that a cloud speaks over HTTP, at one address."""
+    compute = compute_app(Services(four.store, four.neighbours, settings))
+    return Starlette(
+        routes=[
+            Route("/", _welcome),
+            Mount("/compute", app=compute),
+            *agents.routes(door, agents_token),
+            *companions_app(four),
+        ]
+    )
+
+
+async def _welcome(_: Any) -> JSONResponse:
+    return JSONResponse({name: f"/{name}" for name in ("identity", "compute", "image", "volume", "network")})
+
+
+def agent(daemon: Daemon) -> Part:
+    """One host's agent."""
+    return Looped(daemon.run())
+
+
+def door(agents_door: AgentDoor) -> Part:
+    """The part of the agents' door that gathers heartbeats."""
+    return Looped(agents_door.run())
+
+
+async def run(parts: Sequence[Part], started: Coroutine[Any, Any, None] | None = None) -> bool:
+    """Run all parts until the process is told to end; whether every part ended well.
+
+    `started` runs once all have begun. Parts are stopped one after another, first to last.
+    """
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    tasks = [asyncio.create_task(part.run(), name=type(part).__name__) for part in parts]
+    waiting = [asyncio.create_task(told.wait())]
+    if started is not None:
+        waiting.append(asyncio.create_task(started))
+    try:
+        await _first_end([waiting[0], *tasks], waiting[1:])
+    finally:
+        for each in waiting:
+            each.cancel()
+    well = told.is_set()
+    log.info("stopping", because="told to" if well else "a part ended")
+    for part, task in zip(parts, tasks, strict=True):
+        well = await _stop(part, task) and well
+    log.info("stopped")
+    return well
+
+
+async def _first_end(tasks: Sequence[asyncio.Task[Any]], side: Sequence[asyncio.Task[Any]]) -> None:
+    """Until one of `tasks` ends, or one of `side` fails."""
+    watched = {*tasks, *side}
+    while True:
+        ended, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            if task in tasks:
+                return
+            task.result()
+
+
+async def _stop(part: Part, task: asyncio.Task[None]) -> bool:
+    """Stop a part, with force if it takes too long; whether it ended well."""
+    part.stop()
+    _, late = await asyncio.wait([task], timeout=STOP_S)
+    if late:
+        log.warning("a part does not stop, so it is ended", part=task.get_name())
+        task.cancel()
+        await asyncio.wait([task], timeout=1)
+        return False
+    if task.cancelled():
+        return True
+    if error := task.exception():
+        log.error("a part failed", part=task.get_name(), exc_info=error)
+        return False
+    return True
