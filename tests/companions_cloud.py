@@ -24,10 +24,11 @@ CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 class Cloud:
     """The companions in memory, and requests to them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, store: Store | None = None) -> None:
         self.clock = SeededClock(7)
-        self.store = Store("sqlite://", clock=self.clock)
-        metadata.create_all(self.store.writer)
+        self.store = store or Store("sqlite://", clock=self.clock)
+        if store is None:
+            metadata.create_all(self.store.writer)
         whole = build(self.store, directory, KEY)
         identity = EmbeddedIdentity(self.store, KEY, hasher=CHEAP)
         self.four = Companions(self.store, identity, whole.images, whole.volumes, whole.networks)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 
 from berthold.clock import SeededClock
 from berthold.companions import Companions, bootstrap, build
+from berthold.companions.files import ORPHAN_AFTER_SECONDS
 from berthold.companions.image import images_of, make
 from berthold.companions.network import make_network, make_subnet
 from berthold.companions.ports import make_port, plug
@@ -189,6 +193,8 @@ def test_a_volume_from_an_image_begins_with_its_bytes_and_is_as_large_as_asked(f
     assert file.stat().st_size == 1 << 30
     assert file.stat().st_blocks * 512 < 1 << 20, "it is sparse"
     assert made.bootable
+    asyncio.run(four.images.delete(OURS, of))
+    assert asyncio.run(four.volumes.create("p1", "m", name="root", size=1, image_id=of)) == made
     with pytest.raises(NotFound):
         asyncio.run(four.volumes.create("p2", "m2", name="root", size=1, image_id=of))
 
@@ -236,7 +242,7 @@ def test_an_upload_that_breaks_off_leaves_the_image_queued_and_no_file(four: Com
         raise ConnectionResetError
 
     row = four.store.write_now(lambda tx: make(tx, "p1", name="i"))
-    with pytest.raises((ConnectionResetError, Unavailable)):
+    with pytest.raises(ConnectionResetError):
         asyncio.run(four.images.upload(OURS, row.id, breaks()))
     assert files(four.images.files.directory) == []
     assert asyncio.run(four.images.get(OURS, row.id)).status == "queued"
@@ -268,6 +274,34 @@ def test_a_private_image_is_for_its_project(four: Companions) -> None:
     with pytest.raises(NotFound):
         asyncio.run(four.images.get(THEIRS, of))
     assert four.store.read_now(images_of, THEIRS, {}) == []
+
+
+def test_a_full_disk_is_said_in_words_and_leaves_nothing(
+    four: Companions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    of = an_image(four, b"x")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Unavailable, match="no space"):
+        an_image(four, b"y")
+    with pytest.raises(Unavailable, match="no space"):
+        asyncio.run(four.volumes.create("p1", "m", name="root", size=1, image_id=of))
+    assert len(files(four.images.files.directory)) == 1
+    assert files(four.volumes.files.directory) == []
+
+
+def test_files_that_a_crash_left_are_swept_when_they_are_old(four: Companions) -> None:
+    of = an_image(four, b"x")
+    for name, age in (("old", 2 * ORPHAN_AFTER_SECONDS), ("young", 0.0)):
+        orphan = four.images.files.path(name)
+        orphan.touch()
+        os.utime(orphan, (time.time() - age,) * 2)
+    asyncio.run(bootstrap(four, "secret"))
+    left = {path.name.split(".")[0] for path in files(four.images.files.directory)}
+    assert {"young", of} <= left
+    assert "old" not in left
 
 
 def test_a_row_whose_file_is_missing_is_a_clear_failure(four: Companions) -> None:

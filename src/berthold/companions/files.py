@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,17 +38,17 @@ class Files:
         """A new file to write; on disk when the block ends, gone when the block fails."""
         path = self.directory / name
         with storage_speaks():
-            file = path.open("xb")
+            file = path.open("xb", buffering=0)
         try:
-            with storage_speaks(), file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
+            yield file
             with storage_speaks():
+                os.fsync(file.fileno())
                 self._sync()
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+        finally:
+            file.close()
 
     def open(self, name: str) -> BinaryIO:
         """The file, to read. A row that names a missing file is a broken store: `Unavailable`."""
@@ -67,11 +67,14 @@ class Files:
     def sweep(self, named: set[str]) -> int:
         """Remove old files that no row names; how many."""
         before = time.time() - ORPHAN_AFTER_SECONDS
-        orphans = [p for p in self.directory.iterdir() if p.name not in named and p.stat().st_mtime < before]
-        for orphan in orphans:
-            log.warning("removing %s: nothing knows it", orphan)
-            orphan.unlink(missing_ok=True)
-        return len(orphans)
+        removed = 0
+        for entry in os.scandir(self.directory):
+            with suppress(FileNotFoundError):  # its maker, or another process that sweeps, was faster
+                if entry.name not in named and entry.stat().st_mtime < before:
+                    log.warning("removing %s: nothing knows it", entry.path)
+                    os.unlink(entry.path)
+                    removed += 1
+        return removed
 
     def _sync(self) -> None:
         handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -79,6 +82,13 @@ class Files:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write every byte; an unbuffered file may take them in parts."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def copy_sparse(source: BinaryIO, target: BinaryIO) -> None:
@@ -96,7 +106,7 @@ def copy_sparse(source: BinaryIO, target: BinaryIO) -> None:
         target.seek(position)
         chunk = source.read(CHUNK)
         if chunk != ZEROS[: len(chunk)]:
-            target.write(chunk)
+            write_all(target, chunk)
         position += len(chunk)
     target.seek(end)
     target.truncate()

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from sqlalchemy import Row, and_, delete, or_, select, update
 
-from berthold.companions.files import CHUNK, Files
+from berthold.companions.files import CHUNK, Files, storage_speaks, write_all
 from berthold.companions.schema import image
 from berthold.errors import NotAllowed, NotFound, WrongState
 from berthold.ledger.store import Store, Tx, clock_of, insert, now
@@ -80,7 +80,8 @@ class EmbeddedImages:
         size = 0
 
         def put(file: BinaryIO, data: bytes) -> None:
-            file.write(data)
+            with storage_speaks():
+                write_all(file, data)
             md5.update(data)
             sha512.update(data)
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Row, and_, delete, select, update
 
-from berthold.companions.files import Files, copy_sparse
+from berthold.companions.files import Files, copy_sparse, storage_speaks
 from berthold.companions.image import EmbeddedImages, image_of
 from berthold.companions.schema import image, volume, volume_attachment, volume_parting
 from berthold.errors import Failure, Malformed, NotFound, Unavailable, WrongState
@@ -25,6 +25,7 @@ from berthold.neighbours import Actor, Volume
 T = TypeVar("T")
 
 GIB = 1 << 30
+VOLUME_TYPE = "file"
 READY = ("available", "in-use")
 
 
@@ -51,7 +52,9 @@ class EmbeddedVolumes:
         image_id: str | None = None,
         volume_type: str | None = None,
     ) -> Volume:
-        fields = {"name": name, "size": size, "image_id": image_id, "volume_type": volume_type or "file"}
+        if volume_type not in (None, VOLUME_TYPE):
+            raise NotFound(f"volume type {volume_type} could not be found")
+        fields = {"name": name, "size": size, "image_id": image_id}
         row = await self.store.write(begin, project_id, move, fields)
         if row.status == "deleted":
             raise WrongState(f"volume {name!r} of move {move} was deleted; it is not made again")
@@ -105,7 +108,7 @@ class EmbeddedVolumes:
         return None, {}
 
     def _write(self, name: str, size: int, source: Path | None) -> None:
-        with self.files.making(name) as file:
+        with self.files.making(name) as file, storage_speaks():
             if source is not None:
                 try:
                     original = source.open("rb")
@@ -204,17 +207,17 @@ def _missing(volume_id: str) -> Failure:
 
 def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) -> Row[Any]:
     """A volume that is `creating`, or the one that this move began before, as it is now."""
+    first = and_(volume.c.move_id == move_id, volume.c.name == fields["name"])
+    row = tx.execute(select(volume).where(first)).one_or_none()
+    if row is not None:
+        return row
     if fields.get("image_id"):
         owner = Actor(user_id="", user_name="", project_id=project_id, project_name="")
         image_of(tx, owner, fields["image_id"])
     values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
     made = insert(tx, volume).values(project_id=project_id, status="creating", move_id=move_id, **values)
     made = made.on_conflict_do_nothing(index_elements=["move_id", "name"]).returning(volume)
-    row = tx.execute(made).one_or_none()
-    if row is None:
-        first = and_(volume.c.move_id == move_id, volume.c.name == fields["name"])
-        row = tx.execute(select(volume).where(first)).one()
-    return row
+    return tx.execute(made).one_or_none() or tx.execute(select(volume).where(first)).one()
 
 
 def undo_begin(tx: Tx, project_id: str, move_id: str, name: str) -> str | None:
