@@ -1,0 +1,56 @@
+# Everything that one does with a checkout. Needs Python 3.11 or newer (with venv) and make.
+#
+#   make demo [UNGUARDED=1] [ROUNDS=2] [HOSTS=5]   the bug report's test plan, live
+#   make test [TESTS=tests/promises]               all tests, or some
+#   make lint                                      ruff and mypy
+#   make lock                                      the lock file anew, from pyproject.toml
+#   make clean                                     what was installed and made
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements.lock
+INSTALLED := $(VENV)/installed
+TESTS ?= tests
+WORKERS ?= auto
+
+DEMO_OPTIONS := $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(HOSTS),--hosts $(HOSTS)) $(if $(UNGUARDED),--unguarded)
+
+.PHONY: install demo test lint format lock clean
+.DEFAULT_GOAL := install
+
+install: $(INSTALLED)
+
+$(INSTALLED): $(LOCK) pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Berthold needs Python 3.11 or newer (PYTHON=…)")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r $(LOCK)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/berthold demo $(DEMO_OPTIONS)
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests
+
+# Hashes of every version for every platform; names of packages only, no addresses.
+lock:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 \
+		--extra demo --extra build --extra test --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header --upgrade --quiet -o $(LOCK)
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
