@@ -175,6 +175,17 @@ def leave_behind(tx: Tx, claim_id: str) -> None:
     _tell(tx, "left", dict(row))
 
 
+def end_rule(tx: Tx, *, group_id: str | None = None, server_id: str | None = None) -> None:
+    """The claims of the group's members, or of this one server, follow no rule any more.
+
+    The caller has taken the group off the servers (the claims' `rule` follows by cascade), after
+    `groups.defer_membership`, in the same transaction.
+    """
+    mine = claim.c.group_id == group_id if group_id else claim.c.server_id == server_id
+    tx.execute(update(claim).where(mine).values(group_id=None, domain=None, place=None))
+    seats.clear(tx, group_id=group_id, server_id=server_id)
+
+
 def of_server(tx: Tx, server_id: str) -> list[Claim]:
     """Every claim of the server."""
     h = schema.host

@@ -13,12 +13,11 @@ from typing import Any
 from sqlalchemy import delete, select, update
 
 from berthold.errors import NotFound, Refused
-from berthold.ledger import history, quotas, schema
+from berthold.ledger import claims, history, quotas, schema
 from berthold.ledger.store import Tx, clock_of, now
 
 group = schema.server_group
 server = schema.server
-claim = schema.claim
 
 
 def create(
@@ -89,11 +88,7 @@ def delete_group(tx: Tx, group_id: str) -> None:
     )
     members = sorted(freed.scalars())
     quotas.give_back(tx, row.project_id, server_groups=1)
-    tx.execute(
-        update(claim).where(claim.c.group_id == group_id).values(group_id=None, domain=None, place=None)
-    )
-    tx.execute(delete(schema.seat).where(schema.seat.c.group_id == group_id))
-    tx.execute(delete(schema.group_place).where(schema.group_place.c.group_id == group_id))
+    claims.end_rule(tx, group_id=group_id)
     tx.execute(delete(group).where(group.c.id == group_id))
     for member in members:
         history.record(tx, "ungrouped", server_id=member, group_id=group_id)

@@ -206,7 +206,7 @@ project = Table(
     **COUNTED,
 )
 
-# Written by ledger/groups.py.
+# Written by ledger/groups.py; `moving` and `generation` by ledger/seats.py.
 server_group = Table(
     "server_group",
     metadata,
@@ -238,7 +238,7 @@ Index("server_group_of_project", server_group.c.project_id)
 
 # A server as its owner knows it. Where it lives is not written here: its home is the claim
 # with role 'home' (M2). A deleted server keeps its row, its history and nothing else.
-# Written by ledger/servers.py.
+# Written by ledger/servers.py; its rule by ledger/groups.py, when a group is deleted.
 server = Table(
     "server",
     metadata,

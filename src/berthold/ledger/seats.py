@@ -183,6 +183,15 @@ def _leave_place(tx: Tx, group_id: str, host_id: str) -> None:
         tx.execute(update(group).where(group.c.id == group_id).values(moving=None))
 
 
+def clear(tx: Tx, *, group_id: str | None = None, server_id: str | None = None) -> None:
+    """Remove every seat and place of the group, or every seat of this one server."""
+    if group_id:
+        tx.execute(delete(seat).where(seat.c.group_id == group_id))
+        tx.execute(delete(place).where(place.c.group_id == group_id))
+    else:
+        tx.execute(delete(seat).where(seat.c.server_id == server_id))
+
+
 def hold(tx: Tx, group_id: str) -> None:
     """Hold the group's row, whatever it does."""
     tx.execute(update(group).where(group.c.id == group_id).values(generation=group.c.generation + 1))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 
 from berthold.errors import NotFound
-from berthold.ledger import groups, quotas, schema
+from berthold.ledger import claims, groups, quotas, schema
 from berthold.ledger.store import Tx, clock_of, now
 
 server = schema.server
@@ -52,9 +52,16 @@ def hold(tx: Tx, server_id: str) -> Mapping[str, Any]:
 
     Raises `NotFound` for a server that is deleted or never was.
     """
+    # A conductor holds its move and then changes the server: the move first, here too. And a
+    # lock that lets foreign keys look, since the claim in its hands refers to the server.
+    move = schema.move.c
+    standing = select(move.number).where(move.server_id == server_id, move.state.in_(schema.UNFINISHED))
+    tx.execute(standing.with_for_update())
     row = (
         tx.execute(
-            select(server).where(server.c.id == server_id, server.c.deleted_at.is_(None)).with_for_update()
+            select(server)
+            .where(server.c.id == server_id, server.c.deleted_at.is_(None))
+            .with_for_update(key_share=True)
         )
         .mappings()
         .first()
@@ -132,8 +139,4 @@ def bury(tx: Tx, server_id: str) -> None:
         )
     )
     if row.group_id:
-        claim, seat = schema.claim, schema.seat
-        tx.execute(
-            update(claim).where(claim.c.server_id == server_id).values(group_id=None, domain=None, place=None)
-        )
-        tx.execute(delete(seat).where(seat.c.server_id == server_id))
+        claims.end_rule(tx, server_id=server_id)
