@@ -1,24 +1,23 @@
-"""A compute API over a ledger in memory, with neighbours that hold their things in dicts."""
+"""A compute API over the lab's world: everything real but time, chance, hosts and who is behind a token."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 import pytest
 
 from berthold.api.app import Services, compute_app
-from berthold.clock import SeededClock
-from berthold.errors import NotFound, Unauthenticated
-from berthold.ledger import hosts
-from berthold.ledger.schema import metadata
-from berthold.ledger.store import Store
-from berthold.neighbours import Actor, Image, Neighbours, Network, Volume
-from berthold.records import schema as _records_tables  # noqa: F401  (they join the metadata)
-from berthold.settings import Settings
+from berthold.companions import image as images
+from berthold.companions import network as networks
+from berthold.companions import volume as volumes
+from berthold.errors import Unauthenticated
+from berthold.lab.world import World
+from berthold.ledger.store import Tx
+from berthold.neighbours import Actor
 
 ANNS_PROJECT = "a" * 32
 BOBS_PROJECT = "b" * 32
@@ -46,24 +45,6 @@ class Tokens:
 
 
 @dataclass
-class Shelf:
-    """Images, volumes or networks: what there is, by id."""
-
-    noun: str
-    things: dict[str, Any] = field(default_factory=dict)
-
-    async def get(self, actor: Actor, key: str) -> Any:
-        if key not in self.things:
-            raise NotFound(f"{self.noun} {key} could not be found.")
-        return self.things[key]
-
-    find = get
-
-    async def usable(self, actor: Actor) -> list[Any]:
-        return list(self.things.values())
-
-
-@dataclass
 class Answer:
     """An HTTP answer, its JSON read."""
 
@@ -76,14 +57,10 @@ class Cloud:
     """`cloud.get("/servers", "ann", "2.64")`: path below /v2.1, who asks, in which version."""
 
     def __init__(self) -> None:
-        self.clock = SeededClock(7)
-        self.store = Store("sqlite://", clock=self.clock)
-        metadata.create_all(self.store.writer)
-        self.images = Shelf("Image", {"cirros": Image("cirros", "cirros", "active", 1000)})
-        self.volumes = Shelf("Volume")
-        self.networks = Shelf("Network", {"private": Network("private", "private")})
-        neighbours: Any = Neighbours(Tokens(), self.images, self.volumes, self.networks)  # type: ignore[arg-type]
-        self.app = compute_app(Services(self.store, neighbours, Settings()))
+        self.world = World(hosts=0, seed=7)
+        self.store, self.clock = self.world.store, self.world.clock
+        neighbours = replace(self.world.companions.neighbours, identity=Tokens())
+        self.app = compute_app(Services(self.store, neighbours, self.world.settings))
 
     def send(
         self,
@@ -124,23 +101,9 @@ class Cloud:
 
     # -- Things to begin with
 
-    def host(self, name: str, *, vcpus: int = 8, ram: int = 16384, zone: str = "nova") -> str:
+    def host(self, name: str = "node1", **size: int) -> str:
         """A host that was heard just now; its id."""
-        offers: dict[str, dict[str, float]] = {
-            "VCPU": {"total": vcpus, "allocation_ratio": 4.0},
-            "MEMORY_MB": {"total": ram, "reserved": 512},
-            "DISK_GB": {"total": 100},
-        }
-        facts: dict[str, Any] = {
-            "hypervisor_type": "simulated",
-            "hypervisor_version": 1000,
-            "host_ip": "192.0.2.7",
-        }
-        facts["cpu_info"] = {"arch": "x86_64", "model": "Nehalem", "vendor": "Intel", "features": ["pge"]}
-        locked = self.store.write_now(
-            hosts.register, name=name, key=f"key-of-{name}", offers=offers, facts=facts, zone=zone
-        )
-        return locked.id
+        return self.world.add_host(name, **size)
 
     def flavor(self, flavor_id: str = "100", **fields: Any) -> str:
         """A flavor of 1 CPU, 1 GiB and no disk, unless told otherwise; its id."""
@@ -149,10 +112,33 @@ class Cloud:
         assert answer.status == 200, answer.json
         return flavor_id
 
-    def volume(self, name: str = "vol1") -> str:
-        """A bootable volume; its id."""
-        self.volumes.things[name] = Volume(name, name, "available", 1, True, "cirros")
-        return name
+    def image(self, project: str = ANNS_PROJECT, **fields: Any) -> str:
+        """An image that all may use and that has data; its id."""
+        wish = {"name": "cirros", "visibility": "public", "disk_format": "raw", "container_format": "bare"}
+        row = self.store.write_now(images.make, project, **wish, **fields)
+
+        async def content() -> AsyncIterator[bytes]:
+            yield b"boots" * 100
+
+        asyncio.run(self.world.companions.images.upload(Actor("", "", project, ""), row.id, content()))
+        return str(row.id)
+
+    def volume(self, image_id: str | None = None, project: str = ANNS_PROJECT) -> str:
+        """A volume of 1 GiB, one to boot from if it is made from an image; its id."""
+        wish = {"name": "disk", "size": 1, "image_id": image_id}
+        row = self.store.write_now(volumes.begin, project, None, wish)
+        asyncio.run(self.world.companions.volumes.fill(row))
+        return str(row.id)
+
+    def network(self, name: str = "private") -> str:
+        """A network that all may use; its id."""
+
+        def make(tx: Tx) -> str:
+            made = networks.make_network(tx, ADMINS_PROJECT, name=name, shared=True)
+            networks.make_subnet(tx, ADMINS_PROJECT, made.id, "10.0.0.0/24", name=f"{name}-subnet")
+            return str(made.id)
+
+        return self.store.write_now(make)
 
     def group(self, who: str = "ann", policy: str = "anti-affinity") -> str:
         """A server group; its id."""
@@ -161,6 +147,37 @@ class Cloud:
         assert answer.status == 200, answer.json
         group_id: str = answer.json["server_group"]["id"]
         return group_id
+
+    def server(self, name: str = "ins1", who: str = "ann", *, settle: bool = True, **fields: Any) -> str:
+        """A server on a volume made from an image; its id. ACTIVE, unless it is not to settle."""
+        if "100" not in [flavor["id"] for flavor in self.get("/flavors").json["flavors"]]:
+            self.flavor("100")
+        hints = fields.pop("hints", {})
+        wish = {"name": name, "flavorRef": "100", "imageRef": "", "networks": "none", **fields}
+        if "block_device_mapping_v2" not in wish:
+            volume = self.volume(self.image(ACTORS[who].project_id), ACTORS[who].project_id)
+            wish["block_device_mapping_v2"] = [
+                {"uuid": volume, "boot_index": 0, "source_type": "volume", "destination_type": "volume"}
+            ]
+        answer = self.post("/servers", {"server": wish, "OS-SCH-HNT:scheduler_hints": hints}, who, "2.96")
+        assert answer.status == 202, answer.json
+        if settle:
+            self.world.settle()
+        server_id: str = answer.json["server"]["id"]
+        return server_id
+
+    def act(
+        self, server: str, action: str, wish: Any = None, who: str = "admin", version: str = "2.96"
+    ) -> Answer:
+        """POST one action."""
+        return self.post(f"/servers/{server}/action", {action: wish}, who, version)
+
+    def shown(self, server: str, who: str = "admin", version: str = "2.96") -> dict[str, Any]:
+        """The server as the API shows it."""
+        answer = self.get(f"/servers/{server}", who, version)
+        assert answer.status == 200, answer.json
+        found: dict[str, Any] = answer.json["server"]
+        return found
 
 
 def fault_of(answer: Answer, status: int) -> str:
@@ -174,8 +191,10 @@ def fault_of(answer: Answer, status: int) -> str:
 
 
 @pytest.fixture
-def cloud() -> Cloud:
-    return Cloud()
+def cloud() -> Iterator[Cloud]:
+    made = Cloud()
+    yield made
+    made.world.close()
 
 
 @pytest.fixture

@@ -27,6 +27,14 @@ class Services:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """An answer whose status is not its route's."""
+
+    status: int
+    document: Any = None
+
+
+@dataclass(frozen=True)
 class Call:
     """`base` is where the API is mounted, as the client wrote it: http://cloud:8774/compute."""
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from berthold.api import policy, versions
-from berthold.api.call import Call, Services
+from berthold.api.call import Call, Reply, Services
 from berthold.api.microversions import Version, Versions
 from berthold.api.problems import BadMediaType, WrongMethod
 from berthold.api.query import Query
@@ -100,10 +100,11 @@ class Dispatch:
             await _body(request, route, version),
         )
         document = await route.function(call, **arguments)
+        status = route.status
+        if isinstance(document, Reply):
+            status, document = document.status, document.document
         content = b"" if document is None else msgspec.json.encode(document)
-        return Response(
-            content, route.status, call.headers, "application/json" if document is not None else None
-        )
+        return Response(content, status, call.headers, "application/json" if document is not None else None)
 
     def find(self, method: str, parts: list[str], version: Version) -> tuple[Route, dict[str, str]]:
         """The row for a path. A row of other versions is as if it were not there."""

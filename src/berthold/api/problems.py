@@ -6,6 +6,9 @@ Beside the kinds of `berthold.errors` there are three that only HTTP knows. An a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from berthold import errors
 
 
@@ -52,3 +55,12 @@ def status_of(failure: errors.Failure) -> tuple[int, str]:
     if isinstance(failure, errors.Refused) and failure.rule in REFUSED:
         return REFUSED[failure.rule]
     return PROBLEMS.get(type(failure), UNEXPECTED)
+
+
+@contextmanager
+def named_in_the_body() -> Iterator[None]:
+    """What a body names and is not there makes it a bad body (400), not an unknown path (404)."""
+    try:
+        yield
+    except errors.NotFound as absent:
+        raise errors.Malformed(absent.message) from absent

@@ -6,7 +6,7 @@ that copy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import delete, exists, or_, select, update
@@ -174,3 +174,9 @@ def _usable(project_id: str | None) -> list[Any]:
         flavor_access.c.flavor_id == flavor.c.id, flavor_access.c.project_id == project_id
     )
     return [or_(flavor.c.is_public, granted)]
+
+
+def numbers(tx: Tx, ids: Collection[str]) -> dict[str, int]:
+    """The number of each of these flavors that still exists."""
+    rows = tx.execute(select(flavor.c.id, flavor.c.number).where(flavor.c.id.in_(ids)))
+    return {row.id: row.number for row in rows}

@@ -1,0 +1,148 @@
+"""What a new server boots from and which volumes it gets, checked against image and volume service.
+
+Whatever is wrong here is a 400 before anything is stored: in Nova's words, since clients and
+operators search for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from berthold.api.call import Call
+from berthold.api.problems import named_in_the_body
+from berthold.api.schemas.servers import Device, NewServer
+from berthold.errors import Malformed, NotAllowed
+from berthold.neighbours import Image
+
+INVALID = "Block Device Mapping is Invalid: "
+ZERO_DISK = "os_compute_api:servers:create:zero_disk_flavor"
+
+
+@dataclass(frozen=True)
+class Boot:
+    """`image_id` for a server whose disk is on its host; `volumes` with the boot disk first."""
+
+    image_id: str | None
+    volumes: list[dict[str, Any]] = field(default_factory=list)
+
+
+async def chosen(call: Call, wish: NewServer, flavor: dict[str, Any], copies: int) -> Boot:
+    """What the wish boots from. Raises `Malformed`, or `NotAllowed` for a flavor without disk."""
+    image_id = (wish.image or "").rsplit("/", 1)[-1] or None
+    devices = [device for device in wish.devices if not _is_local(device, image_id)]
+    local = image_id is not None and not any(device.boot_index == 0 for device in devices)
+    _check_order(devices, local)
+    image = await _image(call, image_id) if image_id else None
+    if local and image is not None:
+        _check_fits(call, image, flavor)
+    volumes = []
+    for device in sorted(devices, key=_boot_order):
+        volumes.append(await _volume(call, device, copies))
+    names = iter("bcdefghijklmnopqrstuvwxyz" if local else "abcdefghijklmnopqrstuvwxyz")
+    for volume in volumes:
+        volume["device"] = f"/dev/vd{next(names)}"
+    wanted = [volume["volume_id"] for volume in volumes if "volume_id" in volume]
+    if len(set(wanted)) < len(wanted):
+        raise Malformed(INVALID + "a volume is named twice.")
+    return Boot(image_id if local else None, volumes)
+
+
+def _is_local(device: Device, image_id: str | None) -> bool:
+    """Whether a device only repeats that the server boots from `image_id` on its host's disk."""
+    if device.destination_type == "volume" or device.source_type == "volume":
+        return False
+    if device.source_type == "image" and device.boot_index == 0 and device.uuid == image_id:
+        return True
+    if device.source_type == "image":
+        raise Malformed(INVALID + "Mapping image to local is only supported for the image of imageRef.")
+    raise Malformed(
+        INVALID + f"source_type {device.source_type} with destination_type local is not offered;"
+        " ephemeral and swap disks come with the flavor."
+    )
+
+
+def _boot_order(device: Device) -> int:
+    return 1000 if device.boot_index is None or device.boot_index < 0 else device.boot_index
+
+
+def _check_order(devices: list[Device], local: bool) -> None:
+    """Exactly one device is the first to boot from, and the others follow without a gap."""
+    order = sorted(index for device in devices if (index := _boot_order(device)) < 1000)
+    if local:
+        order = [0, *order]
+    if not order and not devices:
+        raise Malformed("Invalid imageRef provided: a server needs an image or a volume to boot from.")
+    if order != list(range(len(order))) or not order:
+        raise Malformed(
+            INVALID
+            + "Boot sequence for the instance and image/block device mapping combination is not valid."
+        )
+
+
+async def _image(call: Call, image_id: str) -> Image:
+    with named_in_the_body():
+        image = await call.services.neighbours.images.get(call.actor, image_id)
+    if image.status != "active":
+        raise Malformed(f"Image {image_id} is not active.")
+    return image
+
+
+def _check_fits(call: Call, image: Image, flavor: dict[str, Any]) -> None:
+    """Whether the image may be this flavor's disk."""
+    if flavor["ram"] < image.min_ram:
+        raise Malformed("Flavor's memory is too small for requested image.")
+    if flavor["disk"] == 0:
+        if not call.may(ZERO_DISK):
+            raise NotAllowed("Only volume-backed servers are allowed for flavors with zero disk.")
+    elif flavor["disk"] < image.min_disk:
+        raise Malformed(
+            f"Flavor's disk is too small for requested image: {flavor['disk']} GiB, needed {image.min_disk}."
+        )
+
+
+async def _volume(call: Call, device: Device, copies: int) -> dict[str, Any]:
+    """One volume of the server: one that exists, or one to make."""
+    wish: dict[str, Any] = {
+        "boot_index": device.boot_index,
+        "delete_on_termination": device.delete_on_termination,
+    }
+    if device.tag:
+        wish["tag"] = device.tag
+    if device.source_type == "volume":
+        return wish | {"volume_id": await _existing(call, device, copies)}
+    if device.source_type == "snapshot":
+        raise Malformed(INVALID + "volume snapshots are not offered by this cloud yet.")
+    if device.volume_size is None:
+        raise Malformed(
+            INVALID + f"{device.source_type} devices with destination_type 'volume' need a volume_size."
+        )
+    if device.source_type == "blank" and device.boot_index == 0:
+        raise Malformed(INVALID + "a blank volume holds nothing to boot from.")
+    wish |= {"size": device.volume_size, "image_id": None, "volume_type": device.volume_type}
+    if device.source_type == "image":
+        if not device.uuid:
+            raise Malformed(INVALID + "an image device needs the image's uuid.")
+        image = await _image(call, device.uuid)
+        if device.volume_size < image.min_disk:
+            raise Malformed(INVALID + f"volume_size is smaller than the image's min_disk {image.min_disk}.")
+        wish["image_id"] = image.id
+    return wish
+
+
+async def _existing(call: Call, device: Device, copies: int) -> str:
+    if not device.uuid:
+        raise Malformed(INVALID + "a volume device needs the volume's uuid.")
+    if copies > 1:
+        raise Malformed("Cannot attach one or more volumes to multiple instances")
+    if device.destination_type == "local":
+        raise Malformed(INVALID + "a volume cannot have destination_type local.")
+    with named_in_the_body():
+        volume = await call.services.neighbours.volumes.get(call.actor, device.uuid)
+    if volume.status != "available":
+        raise Malformed(
+            f"Invalid volume: volume {volume.id} status must be 'available'. Currently in '{volume.status}'."
+        )
+    if device.boot_index == 0 and not volume.bootable:
+        raise Malformed(f"Block Device {volume.id} is not bootable.")
+    return volume.id
