@@ -72,13 +72,18 @@ def survey(tx: Tx, scene: Scene, line: Place, settings: Settings) -> tuple[Reque
         project_id=server["project_id"],
         group=wish,
         host=scene.wish.get("host"),
-        source=scene.move["source_id"] if line.leaves_source and not settings.resize_on_same_host else None,
+        source=None if _may_stay(scene, line, settings) else scene.move["source_id"],
         ignore=dict(scene.facts.get("tried", {})),
         zone=server["zone"],
     )
     return request, View(
         tuple(_host(row) for row in view.hosts(tx, server, settings.silent_after_s)), _home(tx, server, group)
     )
+
+
+def _may_stay(scene: Scene, line: Place, settings: Settings) -> bool:
+    """Whether the server's own host is a candidate: a migration is one because it leaves."""
+    return not line.leaves_source or (settings.resize_on_same_host and scene.move["kind"] == "resize")
 
 
 def _home(tx: Tx, server: Mapping[str, Any], group: Mapping[str, Any] | None) -> str | None:
