@@ -61,7 +61,8 @@ class Driver(Protocol):
         ...
 
     async def stop(self, server: str) -> dict[str, Any]:
-        """Stop the guest and keep it. facts: {"was_running": whether it ran}."""
+        """Stop the guest and keep it; one that is prepared and was never started stays as it is.
+        facts: {"was_running": whether it ran}."""
         ...
 
     async def discard(self, server: str) -> dict[str, Any]:

@@ -135,13 +135,14 @@ class Simulated:
         return {}
 
     async def stop(self, server: str) -> dict[str, Any]:
-        """Stop the guest and keep it."""
+        """Stop the guest and keep it. What was prepared and never started need not be stopped."""
         fault = await self._before("stop", server)
         with self.ground.together():
             here = self._here(server)
-            if here is None or here.state not in ("running", "stopped"):
+            if here is None or here.state == "remains":
                 raise Impossible(f"{server} is not on {self.name}")
-            self.ground.put(self.name, here.guest, "stopped", disks=here.disks)
+            if here.state == "running":
+                self.ground.put(self.name, here.guest, "stopped", disks=here.disks)
         await self._after(fault)
         return {"was_running": here.state == "running"}
 
