@@ -77,7 +77,8 @@ class Actor:
 
     def reached(self) -> Actor:
         """Wait until it has stopped."""
-        assert self._reached.wait(LONG_S), f"never came there: {self.result!r}"
+        while not self._reached.wait(WAITS_S):
+            assert self._thread.is_alive(), f"never came there: {self.result!r}"
         return self
 
     def waits(self) -> bool:
@@ -90,10 +91,10 @@ class Actor:
         self._go.set()
         return self
 
-    def end(self) -> object:
+    def end(self, within_s: float = LONG_S) -> object:
         """What it returned, or the exception it raised."""
         self._go.set()
-        self._thread.join(LONG_S)
+        self._thread.join(within_s)
         assert not self._thread.is_alive(), "an actor hangs"
         if self._stop:
             event.remove(self._store.writer, "before_cursor_execute", self._before)
