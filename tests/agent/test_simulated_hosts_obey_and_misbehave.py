@@ -15,12 +15,14 @@ import pytest
 from berthold.agent.driver import Driver, Impossible
 from berthold.agent.faults import Died, Faults, Pace
 from berthold.agent.ground import Doubled, Ground
-from berthold.agent.protocol import Guest, Running
+from berthold.agent.protocol import Guest, Progress, Running
 from berthold.agent.simulated import Simulated
 
 T = TypeVar("T")
 
 WEB = Guest("s-1", "web", vcpus=1, memory_mb=512, disk_gb=1, image="cirros")
+
+DISK = {"volume_id": "v-1", "device": "/dev/vdb"}
 
 
 def by_hand(verb: Coroutine[Any, Any, T]) -> T:
@@ -58,6 +60,20 @@ TWICE: dict[str, tuple[list[str], str, dict[str, dict[str, str]]]] = {
         ["spawn", "stop", "prepare there", "send_disk"], "start there",
         {"node1": {"s-1": "stopped"}, "node2": {"s-1": "running"}}),
     "stop": (["spawn"], "stop", {"node1": {"s-1": "stopped"}}),
+    "stop of a paused guest": (["spawn", "pause"], "stop", {"node1": {"s-1": "stopped"}}),
+    "reboot": (["spawn"], "reboot", {"node1": {"s-1": "running"}}),
+    "hard reboot of a stopped guest": (["spawn", "stop"], "reboot hard", {"node1": {"s-1": "running"}}),
+    "hard reboot of a paused guest": (["spawn", "pause"], "reboot hard", {"node1": {"s-1": "running"}}),
+    "pause": (["spawn"], "pause", {"node1": {"s-1": "paused"}}),
+    "unpause": (["spawn", "pause"], "unpause", {"node1": {"s-1": "running"}}),
+    "locate of a paused guest": (["spawn", "pause"], "locate", {"node1": {"s-1": "paused"}}),
+    "restore to running": (["spawn", "stop"], "restore running", {"node1": {"s-1": "running"}}),
+    "restore to stopped": (["spawn"], "restore stopped", {"node1": {"s-1": "stopped"}}),
+    "restore to paused": (["spawn", "stop"], "restore paused", {"node1": {"s-1": "paused"}}),
+    "attach": (["spawn"], "attach_volume", {"node1": {"s-1": "running"}}),
+    "detach": (["spawn", "attach_volume"], "detach_volume", {"node1": {"s-1": "running"}}),
+    "detach of what is not attached": (["spawn"], "detach_volume", {"node1": {"s-1": "running"}}),
+    "console": (["spawn"], "console", {"node1": {"s-1": "running"}}),
     "discard": (["spawn"], "discard", {}),
     "discard of nothing": ([], "discard", {}),
     "discard of a shell": (["prepare"], "discard", {}),
@@ -66,11 +82,13 @@ TWICE: dict[str, tuple[list[str], str, dict[str, dict[str, str]]]] = {
 
 
 def play(word: str, node1: Driver, node2: Driver) -> dict[str, Any]:
-    verb, _, there = word.partition(" ")
-    driver = node2 if there else node1
+    verb, _, how = word.partition(" ")
+    driver = node2 if how == "there" else node1
     arguments: dict[str, tuple[Any, ...]] = {
         "send": ("s-1", "node2"), "send_disk": ("s-1", "node2"),
-        "locate": ("s-1",), "stop": ("s-1",), "discard": ("s-1",),
+        "locate": ("s-1",), "stop": ("s-1",), "discard": ("s-1",), "pause": ("s-1",), "unpause": ("s-1",),
+        "reboot": (WEB, how == "hard"), "restore": (WEB, how), "console": ("s-1", None),
+        "attach_volume": ("s-1", DISK), "detach_volume": ("s-1", DISK),
     }  # fmt: skip
     facts: dict[str, Any] = by_hand(getattr(driver, verb)(*arguments.get(verb, (WEB,))))
     return facts
@@ -101,6 +119,15 @@ IMPOSSIBLE: dict[str, tuple[list[str], str, str]] = {
     "start without disks": (["prepare"], "start", "the disks of s-1 were not copied to node1"),
     "start of remains": (["spawn", "prepare there", "send"], "start", "s-1 is not on node1"),
     "stop of nothing": ([], "stop", "s-1 is not on node1"),
+    "soft reboot of a stopped guest": (
+        ["spawn", "stop"], "reboot", "s-1 is stopped on node1: only a hard reboot will do"),
+    "reboot of nothing": ([], "reboot hard", "s-1 is not on node1"),
+    "pause of a stopped guest": (["spawn", "stop"], "pause", "s-1 is stopped on node1"),
+    "unpause of a stopped guest": (["spawn", "stop"], "unpause", "s-1 is stopped on node1"),
+    "disks of a paused guest": (
+        ["spawn", "pause", "prepare there"], "send_disk", "s-1 runs on node1: its disks cannot be copied"),
+    "attach to a shell": (["prepare"], "attach_volume", "s-1 is not on node1"),
+    "console of nothing": ([], "console", "s-1 is not on node1"),
     "prepare over a guest": (["spawn"], "prepare", "s-1 is already on node1, running"),
 }  # fmt: skip
 
@@ -141,6 +168,63 @@ def test_stop_tells_whether_the_guest_ran_and_locate_where_it_is() -> None:
     assert play("stop", node1, node2) == {"was_running": False}
     assert play("locate", node1, node2) == {"running": False, "present": True}
     assert play("locate there", node1, node2) == {"running": False, "present": False}
+
+
+def test_a_paused_guest_is_not_started_elsewhere_unseen() -> None:
+    ground, node1, node2 = two_hosts()
+    play("spawn", node1, node2)
+    play("pause", node1, node2)
+    assert play("locate", node1, node2) == {"running": True, "present": True}
+    play("spawn there", node1, node2)
+    assert ground.double_running() == [Doubled("s-1", host="node2", other="node1")]
+
+
+def test_a_guest_has_the_volumes_that_were_attached_and_no_two_of_one_name() -> None:
+    ground, node1, _ = two_hosts()
+    by_hand(node1.spawn(WEB))
+    by_hand(node1.attach_volume("s-1", DISK))
+    with pytest.raises(Impossible, match="s-1 has a /dev/vdb already"):
+        by_hand(node1.attach_volume("s-1", {**DISK, "volume_id": "v-2"}))
+    here = ground.place("node1", "s-1")
+    assert here is not None
+    assert here.guest.volumes == [DISK]
+    by_hand(node1.detach_volume("s-1", DISK))
+    here = ground.place("node1", "s-1")
+    assert here is not None
+    assert here.guest.volumes == []
+
+
+def test_the_console_grows_with_each_boot_and_shows_as_many_lines_as_one_wants() -> None:
+    _, node1, node2 = two_hosts()
+    play("spawn", node1, node2)
+    once = play("console", node1, node2)["output"].split("\n")
+    assert len(once) >= 10
+    assert "web" in once[0]
+    play("reboot", node1, node2)
+    assert play("console", node1, node2)["output"].split("\n") == once * 2
+    assert by_hand(node1.console("s-1", 10))["output"].split("\n") == once[-10:]
+    assert by_hand(node1.console("s-1", 0)) == {"output": ""}
+
+
+def test_progress_is_told_while_a_guest_is_being_sent_and_only_then() -> None:
+    passed = [0.0]
+    ground = Ground()
+    node1 = Simulated(
+        ground, "node1", pace=Pace({"send": 4.0}), sleep=Steps.sleep, monotonic=lambda: passed[0]
+    )
+    play("spawn", node1, node1)
+    by_hand(Simulated(ground, "node2").prepare(WEB))
+    assert node1.progress() == {}
+    sending = node1.send("s-1", "node2")
+    sending.send(None)
+    passed[0] = 1.0
+    total = 512 << 20
+    assert node1.progress() == {"s-1": Progress(total, total // 4, total - total // 4)}
+    passed[0] = 9.0
+    assert node1.progress() == {"s-1": Progress(total, total, 0)}
+    with pytest.raises(StopIteration):
+        sending.send(None)
+    assert node1.progress() == {}
 
 
 class Steps:

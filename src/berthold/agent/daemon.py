@@ -4,7 +4,7 @@ Asks of different servers are carried out side by side, those of one server in t
 their numbers. An ask that is under way is waited for, except by `locate` and `discard`:
 whoever sends those has given up on what came before, so they end it first. Each ask is done
 once and its answer repeated (`Journal`); an ask older than the latest one begun for its
-server is not done at all.
+server is not done at all. What only looks (`console`) is answered at once, beside all lines.
 
 When the control plane says that this agent's epoch is over (M5), everything stops and the
 agent registers anew. When it cannot be reached, the agent tries again for ever.
@@ -29,6 +29,7 @@ from berthold.agent.protocol import (
     Door,
     Fenced,
     Guest,
+    Progress,
     Report,
     Take,
     Welcome,
@@ -38,6 +39,9 @@ log = structlog.get_logger(__name__)
 
 SUPERSEDED = "superseded by a later ask"
 ENDS_OTHERS = frozenset({"locate", "discard"})
+# Verbs that change nothing. They are not in the journal: one that was begun must not make an
+# older ask of its server, which still waits, old news.
+LOOKS = frozenset({"console"})
 
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MOST_S = 5.0
@@ -60,6 +64,13 @@ VERBS: dict[str, Callable[[Driver, Ask], Awaitable[dict[str, Any]]]] = {
     "locate": lambda driver, ask: driver.locate(ask.server),
     "start": lambda driver, ask: driver.start(_guest(ask)),
     "stop": lambda driver, ask: driver.stop(ask.server),
+    "restore": lambda driver, ask: driver.restore(_guest(ask), ask.args["state"]),
+    "reboot": lambda driver, ask: driver.reboot(_guest(ask), ask.args["hard"]),
+    "pause": lambda driver, ask: driver.pause(ask.server),
+    "unpause": lambda driver, ask: driver.unpause(ask.server),
+    "attach_volume": lambda driver, ask: driver.attach_volume(ask.server, ask.args["volume"]),
+    "detach_volume": lambda driver, ask: driver.detach_volume(ask.server, ask.args["volume"]),
+    "console": lambda driver, ask: driver.console(ask.server, ask.args.get("lines")),
     "discard": lambda driver, ask: driver.discard(ask.server),
 }
 
@@ -133,6 +144,8 @@ class Daemon:
         `heard` afterwards.
         """
         assert self.welcome is not None, "an agent acts only once it is registered"
+        if ask.verb in LOOKS:
+            return await self._carry_out(ask)
         known = self.journal.answer_to(ask.id)
         if known is not None:
             return self._answer(ask, known.ok, known.reason, known.facts)
@@ -164,6 +177,12 @@ class Daemon:
     def _answer(self, ask: Ask, ok: bool, reason: str = "", facts: dict[str, Any] | None = None) -> Answer:
         assert self.welcome is not None
         return Answer(self.welcome.host, self.welcome.epoch, ask.id, ok, reason, facts or {})
+
+    def progress(self) -> dict[str, Progress]:
+        """How far the sendings that are under way have come, by the ask that they are for."""
+        sent = self.driver.progress()
+        doing = {server: line.doing for server, line in self._lines.items() if line.doing is not None}
+        return {doing[server].id: far for server, far in sent.items() if server in doing}
 
     # -- By itself ----------------------------------------------------------------------
 
@@ -201,7 +220,7 @@ class Daemon:
     async def _beat(self) -> None:
         now = self._now()
         while True:
-            await self._reach(self.door.heartbeat, Beat(now.host, now.epoch))
+            await self._reach(self.door.heartbeat, Beat(now.host, now.epoch, self.progress()))
             await self._sleep(now.heartbeat_s)
 
     async def _report(self) -> None:
@@ -229,6 +248,9 @@ class Daemon:
         if ask.id in self._in_hand:
             return
         self._in_hand.add(ask.id)
+        if ask.verb in LOOKS:
+            group.create_task(self._look(ask))
+            return
         line = self._lines.get(ask.server)
         if line is None:
             line = self._lines[ask.server] = Line([ask])
@@ -236,6 +258,10 @@ class Daemon:
         else:
             line.waiting.append(ask)
             line.end_older()
+
+    async def _look(self, ask: Ask) -> None:
+        await self._deliver(await self.do(ask))
+        self._in_hand.discard(ask.id)
 
     async def _work(self, server: str, line: Line) -> None:
         """Do the asks of one server until none waits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from berthold.agent.protocol import Guest, Hello, Running
+from berthold.agent.protocol import Guest, Hello, Progress, Running
 
 
 class Impossible(Exception):
@@ -26,6 +26,10 @@ class Driver(Protocol):
 
     def guests(self) -> list[Running]:
         """What is really here, in whatever state."""
+        ...
+
+    def progress(self) -> dict[str, Progress]:
+        """How far every sending that is under way has come, by server."""
         ...
 
     async def spawn(self, guest: Guest) -> dict[str, Any]:
@@ -63,6 +67,37 @@ class Driver(Protocol):
     async def stop(self, server: str) -> dict[str, Any]:
         """Stop the guest and keep it; one that is prepared and was never started stays as it is.
         facts: {"was_running": whether it ran}."""
+        ...
+
+    async def restore(self, guest: Guest, state: str) -> dict[str, Any]:
+        """Whatever was begun with the guest: when this returns it is in `state` again, running,
+        paused or stopped, with the volumes that it names."""
+        ...
+
+    async def reboot(self, guest: Guest, hard: bool) -> dict[str, Any]:
+        """Restart the guest, which runs. `hard`: cut its power and make it anew, in whatever state
+        it is; then it runs."""
+        ...
+
+    async def pause(self, server: str) -> dict[str, Any]:
+        """Freeze the running guest; its memory stays."""
+        ...
+
+    async def unpause(self, server: str) -> dict[str, Any]:
+        """Let the frozen guest go on."""
+        ...
+
+    async def attach_volume(self, server: str, volume: dict[str, Any]) -> dict[str, Any]:
+        """Give the guest, running or not, a further block device: {"volume_id", "device", …}."""
+        ...
+
+    async def detach_volume(self, server: str, volume: dict[str, Any]) -> dict[str, Any]:
+        """Take that block device from the guest; nothing to do if it has not got it."""
+        ...
+
+    async def console(self, server: str, lines: int | None) -> dict[str, Any]:
+        """What the guest has written to its console, the last `lines` of it. Changes nothing.
+        facts: {"output"}."""
         ...
 
     async def discard(self, server: str) -> dict[str, Any]:

@@ -5,8 +5,8 @@ that guests outlive the agents, a restart and a `kill -9`, as real ones do; seve
 processes may share one. Like real hardware it keeps no promise of the ledger: it will run a
 server on two hosts if told to, and remembers that it did.
 
-For one thread at a time. A guest's state is `running`, `stopped`, `incoming` (prepared, not
-yet here) or `remains` (sent away; only its files are left).
+For one thread at a time. A guest's state is `running`, `paused`, `stopped`, `incoming`
+(prepared, not yet here) or `remains` (sent away; only its files are left).
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ TABLES = (
     # `attempt` counts sendings begun and ended: only the latest may hand the guest over.
     """CREATE TABLE IF NOT EXISTS guest (
         host TEXT NOT NULL, server TEXT NOT NULL, state TEXT NOT NULL, disks INTEGER NOT NULL,
-        attempt INTEGER NOT NULL DEFAULT 0, document BLOB NOT NULL, PRIMARY KEY (host, server),
-        CHECK (state IN ('running', 'stopped', 'incoming', 'remains')))""",
+        attempt INTEGER NOT NULL DEFAULT 0, boots INTEGER NOT NULL DEFAULT 0, document BLOB NOT NULL,
+        PRIMARY KEY (host, server),
+        CHECK (state IN ('running', 'paused', 'stopped', 'incoming', 'remains')))""",
     # Written at the very instant, so that no judge can look too late.
     "CREATE TABLE IF NOT EXISTS doubled (server TEXT NOT NULL, host TEXT NOT NULL, other TEXT NOT NULL)",
     *(
         f"""CREATE TRIGGER IF NOT EXISTS doubled_by_{event.split()[0].lower()} AFTER {event} ON guest
-            WHEN NEW.state = 'running' BEGIN
+            WHEN NEW.state IN ('running', 'paused') BEGIN
             INSERT INTO doubled SELECT server, NEW.host, host FROM guest
-            WHERE server = NEW.server AND host <> NEW.host AND state = 'running'; END"""
+            WHERE server = NEW.server AND host <> NEW.host AND state IN ('running', 'paused'); END"""
         for event in ("INSERT", "UPDATE OF state")
     ),
 )
@@ -45,11 +46,13 @@ TABLES = (
 
 @dataclass(frozen=True)
 class Place:
-    """A guest on a host. `disks`: whether its disks are there, or it has none of its own."""
+    """A guest on a host. `disks`: whether its disks are there, or it has none of its own;
+    `boots`: how often it was started there."""
 
     state: str
     disks: bool
     attempt: int
+    boots: int
     guest: Guest
 
 
@@ -113,13 +116,12 @@ class Ground:
     def place(self, host: str, server: str) -> Place | None:
         """The guest as it is on that host, if anything of it is there."""
         row = self._db.execute(
-            "SELECT state, disks, attempt, document FROM guest WHERE host = ? AND server = ?", (host, server)
+            "SELECT state, disks, attempt, boots, document FROM guest WHERE host = ? AND server = ?",
+            (host, server),
         ).fetchone()
-        return (
-            Place(row[0], bool(row[1]), row[2], msgspec.json.decode(row[3], type=Guest))
-            if row is not None
-            else None
-        )
+        if row is None:
+            return None
+        return Place(row[0], bool(row[1]), row[2], row[3], msgspec.json.decode(row[4], type=Guest))
 
     def states(self, host: str) -> dict[str, str]:
         """The state of everything that is on a host, by server."""
@@ -150,6 +152,13 @@ class Ground:
             (host, guest.server, state, disks, msgspec.json.encode(guest)),
         )
 
+    def boot(self, host: str, guest: Guest) -> None:
+        """From now on this guest runs on that host, started from the beginning."""
+        self.put(host, guest, "running", disks=True)
+        self._db.execute(
+            "UPDATE guest SET boots = boots + 1 WHERE host = ? AND server = ?", (host, guest.server)
+        )
+
     def remove(self, host: str, server: str) -> None:
         """Nothing of the guest is on that host any more."""
         self._db.execute("DELETE FROM guest WHERE host = ? AND server = ?", (host, server))
@@ -159,7 +168,8 @@ class Ground:
         with self.together():
             self._db.execute("DELETE FROM guest WHERE host = ? AND state = 'incoming'", (host,))
             self._db.execute(
-                "UPDATE guest SET state = 'stopped' WHERE host = ? AND state = 'running'", (host,)
+                "UPDATE guest SET state = 'stopped' WHERE host = ? AND state IN ('running', 'paused')",
+                (host,),
             )
 
     def renew_attempt(self, host: str, server: str) -> int:
@@ -195,9 +205,9 @@ class Ground:
         """Copy the stopped guest's disks to the prepared `target`; it stays here too."""
         with self.together():
             here, there = self.place(host, server), self.place(target, server)
-            if here is None or here.state not in ("stopped", "running"):
+            if here is None or here.state not in ("stopped", "paused", "running"):
                 raise Impossible(f"{server} is not on {host}")
-            if here.state == "running":
+            if here.state != "stopped":
                 raise Impossible(f"{server} runs on {host}: its disks cannot be copied")
             if there is None:
                 raise Impossible(f"host {target} was not prepared for {server}")

@@ -39,7 +39,7 @@ class Guest(Struct, frozen=True):
 
 
 class Running(Struct, frozen=True):
-    """One guest as it really is on a host. `state`: running, stopped, paused, incoming (prepared,
+    """One guest as it really is on a host. `state`: running, paused, stopped, incoming (prepared,
     not yet here), remains (sent away; only what `discard` removes is left)."""
 
     server: str
@@ -69,9 +69,24 @@ class Welcome(Struct, frozen=True):
     heartbeat_s: float = 1.0
 
 
+class Progress(Struct, frozen=True):
+    """How far a sending has come, in bytes. What was changed meanwhile is sent again, so
+    `processed` may exceed `total`."""
+
+    memory_total_bytes: int
+    memory_processed_bytes: int
+    memory_remaining_bytes: int
+    disk_total_bytes: int = 0
+    disk_processed_bytes: int = 0
+    disk_remaining_bytes: int = 0
+
+
 class Beat(Struct, frozen=True):
+    """I am alive. `progress`: how far the sendings that are under way have come, by ask."""
+
     host: str
     epoch: int
+    progress: dict[str, Progress] = field(default_factory=dict)
 
 
 class Take(Struct, frozen=True):
@@ -89,8 +104,11 @@ class Ask(Struct, frozen=True):
     ask this agent has already begun is old news and gets the answer `ok=False`.
 
     `args` by verb: spawn, check, prepare, start {"guest": a `Guest`}; send, send_disk {"target": the
-    host's name}; locate, stop, discard nothing. `locate` and `discard` end what is still under way
-    for the server; every other verb waits for it.
+    host's name}; restore {"guest", "state"}; reboot {"guest", "hard"}; attach_volume, detach_volume
+    {"volume": {"volume_id", "device", …}}; console {"lines": number or None}; locate, stop, pause,
+    unpause, discard nothing. `locate` and `discard` end what is still under way for the server;
+    `console` only looks: it waits for nothing and nothing waits for it; every other verb waits for
+    what is under way.
     """
 
     id: str

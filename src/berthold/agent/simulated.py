@@ -7,13 +7,17 @@ verb ever suspends, so a test or the lab may drive them by hand.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from berthold.agent.driver import Impossible
 from berthold.agent.faults import Fault, Faults, Pace
 from berthold.agent.ground import Ground, Place
-from berthold.agent.protocol import Guest, Hello, Running
+from berthold.agent.protocol import Guest, Hello, Progress, Running
 
 # How often a stalled verb looks whether it was released.
 STALL_S = 0.05
@@ -24,6 +28,31 @@ FACTS: dict[str, Any] = {
     "host_ip": "127.0.0.1",
 }
 TRAITS = ["COMPUTE_NODE", "HW_CPU_X86_SSE2"]
+
+# What a guest writes to its console each time it is started.
+BOOT = (
+    "[    0.000000] Simulated guest {guest.name}",
+    "[    0.000000] Command line: console=ttyS0",
+    "[    0.004000] Memory: {guest.memory_mb}M available",
+    "[    0.012000] smp: Brought up {guest.vcpus} CPUs",
+    "[    0.250000] virtio_blk virtio1: [vda] {guest.disk_gb} GiB",
+    "[    0.310000] virtio_net virtio0 eth0: link up",
+    "[    0.520000] EXT4-fs (vda1): mounted filesystem",
+    "[    0.900000] init: started",
+    "[    1.400000] cloud-init: instance-id {guest.server}",
+    "[    1.900000] sshd: listening on port 22",
+    "",
+    "{guest.name} login:",
+)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """A live migration under way: when it began, how long it will take, how much there is to send."""
+
+    began: float
+    seconds: float
+    amount: int
 
 
 class Simulated:
@@ -41,6 +70,7 @@ class Simulated:
         pace: Pace | None = None,
         faults: Faults | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.ground = ground
         self.name = name
@@ -49,6 +79,8 @@ class Simulated:
         self.pace = pace or Pace()
         self.faults = faults or Faults()
         self._sleep = sleep
+        self._monotonic = monotonic
+        self._sendings: dict[str, Sending] = {}
 
     def hello(self) -> Hello:
         """The host as it introduces itself."""
@@ -66,11 +98,24 @@ class Simulated:
         """Everything that is here, in whatever state."""
         return [Running(server, state) for server, state in self.ground.states(self.name).items()]
 
+    def progress(self) -> dict[str, Progress]:
+        """Memory goes over evenly in the time that the sending takes."""
+        told = {}
+        for server, sending in self._sendings.items():
+            passed = self._monotonic() - sending.began
+            share = min(passed / sending.seconds, 1.0) if sending.seconds > 0 else 1.0
+            done = int(sending.amount * share)
+            told[server] = Progress(sending.amount, done, sending.amount - done)
+        return told
+
     async def spawn(self, guest: Guest) -> dict[str, Any]:
         """Make the guest and start it."""
         fault = await self._before("spawn", guest.server)
         self._must_fit(guest)
-        self.ground.put(self.name, guest, "running", disks=True)
+        with self.ground.together():
+            here = self._here(guest.server)
+            if here is None or here.state != "running":
+                self.ground.boot(self.name, guest)
         await self._after(fault)
         return {"console": f"simulated://{self.name}/{guest.server}"}
 
@@ -87,7 +132,7 @@ class Simulated:
         self._must_fit(guest)
         with self.ground.together():
             here = self._here(guest.server)
-            if here is not None and here.state in ("running", "stopped"):
+            if here is not None and here.state in ("running", "paused", "stopped"):
                 raise Impossible(f"{guest.server} is already on {self.name}, {here.state}")
             if here is None or here.state == "remains":
                 # A guest on volumes alone has no disk that would have to be copied.
@@ -100,8 +145,15 @@ class Simulated:
         """Live migration: at one instant the guest is gone from here and runs on the target."""
         attempt = self.ground.renew_attempt(self.name, server)
         seconds = self.pace.of("send")
-        fault = await self._before("send", server, seconds)
-        guest = self.ground.hand_over(self.name, server, target, attempt)
+        here = self._here(server)
+        amount = (here.guest.memory_mb if here is not None else 0) << 20
+        self._sendings[server] = mine = Sending(self._monotonic(), seconds, amount)
+        try:
+            fault = await self._before("send", server, seconds)
+            guest = self.ground.hand_over(self.name, server, target, attempt)
+        finally:
+            if self._sendings.get(server) is mine:
+                del self._sendings[server]
         await self._after(fault)
         return {"memory_mb": guest.memory_mb, "seconds": round(seconds, 3)}
 
@@ -118,7 +170,8 @@ class Simulated:
         fault = await self._before("locate", server)
         here = self._here(server)
         await self._after(fault)
-        return {"running": here is not None and here.state == "running", "present": here is not None}
+        runs = here is not None and here.state in ("running", "paused")
+        return {"running": runs, "present": here is not None}
 
     async def start(self, guest: Guest) -> dict[str, Any]:
         """Start what is here."""
@@ -130,7 +183,7 @@ class Simulated:
             if not here.disks:
                 raise Impossible(f"the disks of {guest.server} were not copied to {self.name}")
             if here.state != "running":
-                self.ground.put(self.name, guest, "running", disks=True)
+                self.ground.boot(self.name, guest)
         await self._after(fault)
         return {}
 
@@ -141,10 +194,85 @@ class Simulated:
             here = self._here(server)
             if here is None or here.state == "remains":
                 raise Impossible(f"{server} is not on {self.name}")
-            if here.state == "running":
+            if here.state in ("running", "paused"):
                 self.ground.put(self.name, here.guest, "stopped", disks=here.disks)
         await self._after(fault)
         return {"was_running": here.state == "running"}
+
+    async def restore(self, guest: Guest, state: str) -> dict[str, Any]:
+        """The guest is in `state` again."""
+        fault = await self._before("restore", guest.server)
+        with self.ground.together():
+            here = self._must_be_here(guest.server)
+            if here.state == "stopped" != state:
+                self.ground.boot(self.name, guest)
+            self.ground.put(self.name, guest, state, disks=here.disks)
+        await self._after(fault)
+        return {}
+
+    async def reboot(self, guest: Guest, hard: bool) -> dict[str, Any]:
+        """Start the guest from the beginning."""
+        fault = await self._before("reboot", guest.server)
+        with self.ground.together():
+            here = self._must_be_here(guest.server)
+            if here.state != "running" and not hard:
+                raise Impossible(f"{guest.server} is {here.state} on {self.name}: only a hard reboot will do")
+            self.ground.boot(self.name, guest)
+        await self._after(fault)
+        return {}
+
+    async def pause(self, server: str) -> dict[str, Any]:
+        """Freeze the running guest."""
+        return await self._switch("pause", server, "running", "paused")
+
+    async def unpause(self, server: str) -> dict[str, Any]:
+        """Let it go on."""
+        return await self._switch("unpause", server, "paused", "running")
+
+    async def _switch(self, verb: str, server: str, before: str, after: str) -> dict[str, Any]:
+        fault = await self._before(verb, server)
+        with self.ground.together():
+            here = self._must_be_here(server)
+            if here.state not in (before, after):
+                raise Impossible(f"{server} is {here.state} on {self.name}")
+            self.ground.put(self.name, here.guest, after, disks=here.disks)
+        await self._after(fault)
+        return {}
+
+    async def attach_volume(self, server: str, volume: dict[str, Any]) -> dict[str, Any]:
+        """One more block device; refused where another has its name."""
+        fault = await self._before("attach_volume", server)
+        with self.ground.together():
+            others = self._volumes_but(server, volume)
+            if any(each.get("device") == volume["device"] for each in others):
+                raise Impossible(f"{server} has a {volume['device']} already")
+            self._set_volumes(server, [*others, volume])
+        await self._after(fault)
+        return {}
+
+    async def detach_volume(self, server: str, volume: dict[str, Any]) -> dict[str, Any]:
+        """One block device less."""
+        fault = await self._before("detach_volume", server)
+        with self.ground.together():
+            self._set_volumes(server, self._volumes_but(server, volume))
+        await self._after(fault)
+        return {}
+
+    def _volumes_but(self, server: str, volume: dict[str, Any]) -> list[dict[str, Any]]:
+        guest = self._must_be_here(server).guest
+        return [each for each in guest.volumes if each["volume_id"] != volume["volume_id"]]
+
+    def _set_volumes(self, server: str, volumes: list[dict[str, Any]]) -> None:
+        here = self._must_be_here(server)
+        guest = msgspec.structs.replace(here.guest, volumes=volumes)
+        self.ground.put(self.name, guest, here.state, disks=here.disks)
+
+    async def console(self, server: str, lines: int | None) -> dict[str, Any]:
+        """As many boots as there were, in the words of a kernel."""
+        await self._before("console", server)
+        here = self._must_be_here(server)
+        wrote = [line.format(guest=here.guest) for line in BOOT] * here.boots
+        return {"output": "\n".join(wrote if lines is None else wrote[max(0, len(wrote) - lines) :])}
 
     async def discard(self, server: str) -> dict[str, Any]:
         """Nothing of the guest is here when this returns."""
@@ -183,6 +311,13 @@ class Simulated:
 
     def _here(self, server: str) -> Place | None:
         return self.ground.place(self.name, server)
+
+    def _must_be_here(self, server: str) -> Place:
+        """What is running, paused or stopped here. Raises `Impossible`."""
+        here = self._here(server)
+        if here is None or here.state in ("incoming", "remains"):
+            raise Impossible(f"{server} is not on {self.name}")
+        return here
 
     def _must_fit(self, guest: Guest) -> None:
         wanted = {"VCPU": guest.vcpus, "MEMORY_MB": guest.memory_mb, "DISK_GB": guest.disk_gb}
