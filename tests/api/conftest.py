@@ -115,7 +115,7 @@ class Cloud:
     def image(self, project: str = ANNS_PROJECT, **fields: Any) -> str:
         """An image that all may use and that has data; its id."""
         wish = {"name": "cirros", "visibility": "public", "disk_format": "raw", "container_format": "bare"}
-        row = self.store.write_now(images.make, project, **wish, **fields)
+        row = self.store.write_now(lambda tx: images.make(tx, project, **wish, **fields))
 
         async def content() -> AsyncIterator[bytes]:
             yield b"boots" * 100
@@ -125,7 +125,7 @@ class Cloud:
 
     def volume(self, image_id: str | None = None, project: str = ANNS_PROJECT) -> str:
         """A volume of 1 GiB, one to boot from if it is made from an image; its id."""
-        wish = {"name": "disk", "size": 1, "image_id": image_id}
+        wish = {"name": f"disk-{self.clock.new_id()}", "size": 1, "image_id": image_id}
         row = self.store.write_now(volumes.begin, project, None, wish)
         asyncio.run(self.world.companions.volumes.fill(row))
         return str(row.id)
@@ -190,11 +190,23 @@ def fault_of(answer: Answer, status: int) -> str:
     return message
 
 
-@pytest.fixture
-def cloud() -> Iterator[Cloud]:
+@pytest.fixture(scope="session")
+def empty_cloud() -> Iterator[tuple[Cloud, Any]]:
     made = Cloud()
-    yield made
+    yield made, made.world.photograph()
     made.world.close()
+
+
+@pytest.fixture
+def cloud(empty_cloud: tuple[Cloud, Any]) -> Cloud:
+    """A cloud in which nothing is: the same one each time, taken back to where it began."""
+    made, photograph = empty_cloud
+    made.world.agents.clear()
+    made.world.faults_of.clear()
+    for file in made.world.companions.images.files.directory.iterdir():
+        file.unlink()
+    made.world.restore(photograph)
+    return made
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from berthold.api.call import Call, Reply
+from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas import actions as bodies
 from berthold.api.schemas.body import Body
@@ -57,6 +58,8 @@ def _run(tx: Tx, action: Action, call: Call, server_id: str, wish: Any) -> None:
 
 def live_migrate(tx: Tx, call: Call, server_id: str, wish: bodies.LiveMigrate) -> None:
     """Move a running server to another host while it runs."""
+    if wish.block_migration == "auto" and call.version < Version(2, 25):
+        raise Malformed("block_migration: 'auto' needs microversion 2.25 or later; expected a boolean.")
     if wish.host:
         call.must(f"{LIVE_RULE}:host")
     begin.begin(tx, "live-migration", server_id, by(call), {"host": wish.host})

@@ -126,6 +126,8 @@ async def _networks(call: Call, wish: NewServer) -> list[dict[str, Any]]:
     networks = call.services.neighbours.networks
     if isinstance(wish.networks, str) and call.version < Version(2, 37):
         raise Malformed(f"networks: '{wish.networks}' needs microversion 2.37 or later; expected a list.")
+    if wish.networks is None and call.version >= Version(2, 37):
+        raise Malformed("networks: expected a list, 'auto' or 'none'.")
     if wish.networks == "none":
         return []
     if wish.networks is None or wish.networks == "auto":

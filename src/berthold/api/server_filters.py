@@ -221,6 +221,8 @@ def name_filter(pattern: str | None) -> tuple[str | None, Judge | None]:
     """A LIKE pattern if that says the same, else a function that judges. Raises `Malformed`."""
     if pattern is None or pattern in ("", ".*"):
         return None, None
+    if len(pattern) > PATTERN_MAX:
+        raise Malformed(f"The name filter is longer than {PATTERN_MAX} characters.")
     begins, ends = pattern.startswith("^"), pattern.endswith("$")
     literal = pattern[1 if begins else 0 : -1 if ends else None]
     if re.fullmatch(r"[\w :;,@#~=<>!&%/'\"-]*", literal, re.ASCII):

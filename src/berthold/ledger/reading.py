@@ -351,3 +351,9 @@ def project(tx: Tx, project_id: str) -> Row | None:
     """What a project uses and may use; None if nothing was ever made in it."""
     row = tx.execute(select(schema.project).where(schema.project.c.id == project_id)).mappings().first()
     return dict(row) if row else None
+
+
+def count_claims(tx: Tx) -> int:
+    """How many claims there are in the whole cloud."""
+    number: int = tx.execute(select(func.count()).select_from(claim)).scalar_one()
+    return number
