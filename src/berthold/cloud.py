@@ -141,13 +141,12 @@ async def run(parts: Sequence[Part], started: Coroutine[Any, Any, None] | None =
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
     tasks = [asyncio.create_task(part.run(), name=type(part).__name__) for part in parts]
-    waiting = [asyncio.create_task(told.wait())]
-    if started is not None:
-        waiting.append(asyncio.create_task(started))
+    word = asyncio.create_task(told.wait())
+    side = [] if started is None else [asyncio.create_task(started)]
     try:
-        await _first_end([waiting[0], *tasks], waiting[1:])
+        await _first_end([word, *tasks], side)
     finally:
-        for each in waiting:
+        for each in (word, *side):
             each.cancel()
     well = told.is_set()
     log.info("stopping", because="told to" if well else "a part ended")

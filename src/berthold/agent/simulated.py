@@ -26,6 +26,8 @@ FACTS: dict[str, Any] = {
     "hypervisor_type": "simulated",
     "hypervisor_version": 1000,
     "host_ip": "127.0.0.1",
+    # Clients below 2.88 insist on one. A simulated machine has no time of its own.
+    "uptime": "00:00:00 up 0 min,  0 users,  load average: 0.00, 0.00, 0.00",
 }
 TRAITS = ["COMPUTE_NODE", "HW_CPU_X86_SSE2"]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import typer
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
 from berthold import database
 from berthold.cli import home as homes
 from berthold.cli import options
 from berthold.cli.console import Wrong, out
+from berthold.lab.judge import judge, read_history
+from berthold.ledger import reading
 from berthold.ledger.audit import CHECKS, audit
 from berthold.ledger.store import Store
 
@@ -18,24 +21,50 @@ app = typer.Typer(help="Look after a cloud's database.", no_args_is_help=True)
 def upgrade(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
     """Bring the database's tables up to this version."""
     url = database_url or homes.Home(data).database_url
-    database.upgrade(url)
+    try:
+        database.upgrade(url)
+    except (ArgumentError, NoSuchModuleError, ImportError, OperationalError) as error:
+        raise Wrong(f"the database cannot be brought up to date: {error}") from error
     out.print("The database is up to date.")
 
 
 @app.command("audit")
 def audit_command(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
-    """Ask of every promise whether it holds now, and of the whole placement history whether it ever did not."""
-    url = database_url or homes.Home(data).database_url
-    if not database.is_current(url):
-        raise Wrong("the database's tables are not those of this version: berthold db upgrade")
+    """Ask whether each promise holds now, and replay the placements: whether one was ever broken."""
+    url = standing(database_url or homes.Home(data).database_url)
     store = Store(url)
     try:
         violations = store.read_now(audit)
+        claims = store.read_now(reading.count_claims)
     finally:
         store.close()
-    for promise in sorted({check.promise for check in CHECKS}):
+    for promise in dict.fromkeys(check.promise for check in CHECKS):
         broken = [violation for violation in violations if violation.promise == promise]
         out.print(f"{promise:>4}  {'[bold red]violated[/]' if broken else '[green]ok[/]'}")
         for violation in broken:
             out.print(f"      {violation.says}", markup=False)
-    raise typer.Exit(1 if violations else 0)
+    history = read_history(url)
+    findings = judge(history)
+    out.print(f"{claims} claims. {len(history)} events of the placement history replayed: ", end="")
+    out.print(
+        f"[bold red]{len(findings)} violations[/]" if findings else "[green]no promise was ever broken[/]"
+    )
+    for finding in findings:
+        out.print(f"      {finding}", markup=False)
+    raise typer.Exit(1 if violations or findings else 0)
+
+
+def standing(url: str) -> str:
+    """The database's URL, once it is known that its tables are as this version needs them."""
+    try:
+        current = database.is_current(url)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise Wrong(f"this is not the URL of a database that can be used: {error}") from error
+    except OperationalError as error:
+        raise Wrong(f"the database cannot be reached: {error.orig}") from error
+    if not current:
+        raise Wrong(
+            "the database's tables are not those of this version. Bring them up to it with:"
+            "\n  berthold db upgrade --database URL"
+        )
+    return url

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import uvloop
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from berthold import cloud, database, logs
 from berthold import companions as companions_of
@@ -24,11 +25,13 @@ from berthold.agent.ground import Ground
 from berthold.agent.http import HttpDoor
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
+from berthold.cli import database as database_commands
 from berthold.cli import home as homes
 from berthold.cli import options
 from berthold.cli.console import Wrong, out
 from berthold.cli.home import Home
 from berthold.companions import Companions
+from berthold.ledger.notify import Notifier
 from berthold.ledger.store import Store
 from berthold.moves.conductor import Conductor
 from berthold.settings import Settings
@@ -65,21 +68,18 @@ def up(
 
 async def _up(home: Home, listener: socket.socket, ground: Ground, drivers: list[Simulated]) -> bool:
     settings = Settings()
-    store = Store(home.database_url)
-    four = await _companions(home, store)
-    door = AgentDoor(store)
-    parts: list[cloud.Part] = [
-        Conductor(store, four.neighbours, settings, socket.gethostname()),
-        cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener),
-        *(cloud.agent(Daemon(door, driver, ground.journal(driver.name))) for driver in drivers),
-        cloud.door(door),
-    ]
     address = _address(listener)
-    home.write_clouds_yaml(address)
-    try:
+    with _store(home.database_url) as store:
+        four = await _companions(home, store)
+        door = AgentDoor(store)
+        parts: list[cloud.Part] = [
+            Conductor(store, four.neighbours, settings, socket.gethostname()),
+            cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener),
+            *(cloud.agent(Daemon(door, driver, ground.journal(driver.name))) for driver in drivers),
+            cloud.door(door),
+        ]
+        home.write_clouds_yaml(address)
         return await cloud.run(parts, _greet(home, address, [driver.name for driver in drivers]))
-    finally:
-        store.close()
 
 
 def api(
@@ -90,25 +90,21 @@ def api(
 ) -> None:
     """Run an API process: compute, identity, image, block storage, network, and the agents' door."""
     home = _home(data, alone=False)
-    url = _standing(database_url or home.database_url)
+    url = database_commands.standing(database_url or home.database_url)
     logs.start(None)
     listener = _listen(listen, port)
     raise typer.Exit(0 if uvloop.run(_api(home, url, listener)) else 1)
 
 
 async def _api(home: Home, url: str, listener: socket.socket) -> bool:
-    settings = Settings()
-    store = Store(url)
-    four = await _companions(home, store)
-    door = AgentDoor(store)
     address = _address(listener)
     if not home.clouds_yaml.exists():
         home.write_clouds_yaml(address)
-    try:
-        web = cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener)
+    with _store(url) as store:
+        four = await _companions(home, store)
+        door = AgentDoor(store)
+        web = cloud.Web(cloud.application(four, Settings(), door, home.agents_token()), listener)
         return await cloud.run([web, cloud.door(door)], _greet(home, address, []))
-    finally:
-        store.close()
 
 
 def conductor(
@@ -118,18 +114,15 @@ def conductor(
 ) -> None:
     """Run a conductor: it works on moves. It shares the data directory with the API processes."""
     home = _home(data, alone=False)
-    url = _standing(database_url or home.database_url)
+    url = database_commands.standing(database_url or home.database_url)
     logs.start(None)
     raise typer.Exit(0 if uvloop.run(_conductor(home, url, name or socket.gethostname())) else 1)
 
 
 async def _conductor(home: Home, url: str, name: str) -> bool:
-    store = Store(url)
-    four = companions_of.build(store, home.path, home.token_key())
-    try:
+    with _store(url) as store:
+        four = companions_of.build(store, home.path, home.token_key())
         return await cloud.run([Conductor(store, four.neighbours, Settings(), name)])
-    finally:
-        store.close()
 
 
 def agent(
@@ -181,6 +174,21 @@ def pace_of(word: str) -> HostPace:
     return HostPace({verb: seconds * factor for verb, seconds in LIFELIKE.items()}, jitter=JITTER)
 
 
+@contextmanager
+def _store(url: str) -> Iterator[Store]:
+    """The database; on PostgreSQL other processes hear what is told here, and tell it here."""
+    store = Store(url)
+    notifier = Notifier(url, store.bus) if url.startswith("postgresql") else None
+    if notifier:
+        notifier.start()
+    try:
+        yield store
+    finally:
+        if notifier:
+            notifier.stop()
+        store.close()
+
+
 async def _companions(home: Home, store: Store) -> Companions:
     four = companions_of.build(store, home.path, home.token_key())
     await companions_of.bootstrap(four, home.password())
@@ -196,20 +204,6 @@ def _home(data: Path, *, alone: bool) -> Home:
     except OSError as error:
         raise Wrong(f"the data directory {data} cannot be used: {error.strerror}") from error
     return home
-
-
-def _standing(url: str) -> str:
-    """The database's URL, once it is known that its tables are as this version needs them."""
-    try:
-        current = database.is_current(url)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise Wrong(f"this is not the URL of a database that can be used: {error}") from error
-    if not current:
-        raise Wrong(
-            "the database's tables are not those of this version. Bring them up to it with:"
-            "\n  berthold db upgrade --database URL"
-        )
-    return url
 
 
 def _listen(address: str, port: int) -> socket.socket:
