@@ -8,9 +8,19 @@ import pytest
 
 HYPERVISOR = {"id", "hypervisor_hostname", "state", "status"}
 FULL = HYPERVISOR | {"host_ip", "hypervisor_type", "hypervisor_version", "service"}
-SUMS = set(
-    ["current_workload", "disk_available_least", "free_disk_gb", "free_ram_mb", "local_gb", "local_gb_used", "memory_mb", "memory_mb_used", "running_vms", "vcpus", "vcpus_used"]
-)
+SUMS = {
+    "current_workload",
+    "disk_available_least",
+    "free_disk_gb",
+    "free_ram_mb",
+    "local_gb",
+    "local_gb_used",
+    "memory_mb",
+    "memory_mb_used",
+    "running_vms",
+    "vcpus",
+    "vcpus_used",
+}
 
 
 @pytest.mark.parametrize(

@@ -82,13 +82,27 @@ def test_a_server_gets_a_key_by_name(cloud: Any) -> None:
     assert cloud.shown(server)["key_name"] == "k"
 
 
-NEWEST = set(
-    ["maxServerMeta", "maxTotalCores", "maxTotalInstances", "maxTotalKeypairs", "maxTotalRAMSize", "maxServerGroups", "maxServerGroupMembers", "totalCoresUsed", "totalInstancesUsed", "totalRAMUsed", "totalServerGroupsUsed"]
-)
+NEWEST = {
+    "maxServerMeta",
+    "maxTotalCores",
+    "maxTotalInstances",
+    "maxTotalKeypairs",
+    "maxTotalRAMSize",
+    "maxServerGroups",
+    "maxServerGroupMembers",
+    "totalCoresUsed",
+    "totalInstancesUsed",
+    "totalRAMUsed",
+    "totalServerGroupsUsed",
+}
 PERSONALITY = {"maxPersonality", "maxPersonalitySize"}
-NETWORKS = set(
-    ["maxSecurityGroupRules", "maxSecurityGroups", "maxTotalFloatingIps", "totalSecurityGroupsUsed", "totalFloatingIpsUsed"]
-)
+NETWORKS = {
+    "maxSecurityGroupRules",
+    "maxSecurityGroups",
+    "maxTotalFloatingIps",
+    "totalSecurityGroupsUsed",
+    "totalFloatingIpsUsed",
+}
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_hints_come_under_either_key(cloud: Any, fault: Any, key: str) -> None:
 def test_a_group_of_another_project_is_unknown(cloud: Any, fault: Any, who: str) -> None:
     cloud.flavor(disk=1)
     group, image = cloud.group("ann"), cloud.image()
-    body = {
+    body: dict[str, Any] = {
         "server": {"name": "a", "flavorRef": "100", "networks": "none", "imageRef": image},
         "os:scheduler_hints": {"group": "nobody"},
     }
@@ -75,7 +75,7 @@ def test_a_group_of_another_project_is_unknown(cloud: Any, fault: Any, who: str)
     body["os:scheduler_hints"]["group"] = group
     assert fault(cloud.post("/servers", body, who, "2.96"), 400) == unknown.replace("nobody", group)
     for wrong in (7, ["a", "b"], {"id": "a"}):
-        body["os:scheduler_hints"]["group"] = wrong  # type: ignore[assignment]
+        body["os:scheduler_hints"]["group"] = wrong
         fault(cloud.post("/servers", body, who, "2.96"), 400)
     assert nothing_stored(cloud)
 

@@ -146,9 +146,20 @@ def test_roles_decide_over_actions(wide: Any, fault: Any) -> None:
     assert wide.act(server, "migrate", None, "mel").status == 202
 
 
-MIGRATION = set(
-    ["created_at", "dest_compute", "dest_host", "dest_node", "id", "instance_uuid", "new_instance_type_id", "old_instance_type_id", "source_compute", "source_node", "status", "updated_at"]
-)
+MIGRATION = {
+    "created_at",
+    "dest_compute",
+    "dest_host",
+    "dest_node",
+    "id",
+    "instance_uuid",
+    "new_instance_type_id",
+    "old_instance_type_id",
+    "source_compute",
+    "source_node",
+    "status",
+    "updated_at",
+}
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-BASE = set(
-    ["accessIPv4", "accessIPv6", "addresses", "created", "flavor", "hostId", "id", "image", "key_name", "links", "metadata", "name", "config_drive", "OS-DCF:diskConfig", "OS-EXT-AZ:availability_zone", "OS-EXT-STS:power_state", "OS-EXT-STS:task_state", "OS-EXT-STS:vm_state", "os-extended-volumes:volumes_attached", "OS-SRV-USG:launched_at", "OS-SRV-USG:terminated_at", "progress", "security_groups", "status", "tenant_id", "updated", "user_id"]
-)
+BASE = {
+    "accessIPv4",
+    "accessIPv6",
+    "addresses",
+    "created",
+    "flavor",
+    "hostId",
+    "id",
+    "image",
+    "key_name",
+    "links",
+    "metadata",
+    "name",
+    "config_drive",
+    "OS-DCF:diskConfig",
+    "OS-EXT-AZ:availability_zone",
+    "OS-EXT-STS:power_state",
+    "OS-EXT-STS:task_state",
+    "OS-EXT-STS:vm_state",
+    "os-extended-volumes:volumes_attached",
+    "OS-SRV-USG:launched_at",
+    "OS-SRV-USG:terminated_at",
+    "progress",
+    "security_groups",
+    "status",
+    "tenant_id",
+    "updated",
+    "user_id",
+}
 ADMINS = {f"OS-EXT-SRV-ATTR:{name}" for name in ("host", "hypervisor_hostname", "instance_name")}
 ADMINS_2_3 = {
     f"OS-EXT-SRV-ATTR:{name}"
@@ -23,7 +50,27 @@ SINCE = [
     ("2.73", {"locked_reason"}),
     ("2.96", {"pinned_availability_zone"}),
 ]
-VERSIONS = ["2.1", "2.2", "2.3", "2.8", "2.9", "2.16", "2.19", "2.26", "2.46", "2.47", "2.63", "2.69", "2.71", "2.73", "2.75", "2.89", "2.90", "2.95", "2.96"]
+VERSIONS = [
+    "2.1",
+    "2.2",
+    "2.3",
+    "2.8",
+    "2.9",
+    "2.16",
+    "2.19",
+    "2.26",
+    "2.46",
+    "2.47",
+    "2.63",
+    "2.69",
+    "2.71",
+    "2.73",
+    "2.75",
+    "2.89",
+    "2.90",
+    "2.95",
+    "2.96",
+]
 
 
 def number(version: str) -> int:
@@ -110,7 +157,7 @@ def test_a_create_without_a_host_that_fits_is_an_error_with_a_fault(cloud: Any) 
 def test_another_project_s_server_looks_as_if_it_never_was(cloud: Any, fault: Any) -> None:
     cloud.host()
     server = cloud.server()
-    asks = [
+    asks: list[Callable[[str], Any]] = [
         lambda key: cloud.get(f"/servers/{key}", "bob"),
         lambda key: cloud.put(f"/servers/{key}", {"server": {"name": "mine"}}, "bob"),
         lambda key: cloud.delete(f"/servers/{key}", "bob"),
@@ -232,8 +279,25 @@ def test_a_server_is_renamed_and_described(cloud: Any, fault: Any) -> None:
         "so",
     )
     assert set(answer.json["server"]) == {
-        *["accessIPv4", "accessIPv6", "OS-DCF:diskConfig", "addresses", "created", "description", "flavor", "hostId", "id"],
-        *["image", "links", "locked", "metadata", "name", "progress", "status", "tenant_id", "updated", "user_id"],
+        "accessIPv4",
+        "accessIPv6",
+        "OS-DCF:diskConfig",
+        "addresses",
+        "created",
+        "description",
+        "flavor",
+        "hostId",
+        "id",
+        "image",
+        "links",
+        "locked",
+        "metadata",
+        "name",
+        "progress",
+        "status",
+        "tenant_id",
+        "updated",
+        "user_id",
     }
     whole = cloud.put(f"/servers/{server}", change, "ann", "2.75").json["server"]
     assert set(whole) == expected("2.75", admin=False, show=True)

@@ -16,13 +16,18 @@ from berthold.api.microversions import Version
 from berthold.api.views.servers import status
 from berthold.errors import Malformed, NotAllowed
 from berthold.ledger.reading import Row, ServersWanted
-from berthold.moves.status import AT_REST, ON_THE_MOVE
+from berthold.moves.status import AT_REST, ON_THE_MOVE, WHILE_ACTIVE
 
 Judge = Callable[[Row], bool]
 
 ALL_PROJECTS = "os_compute_api:servers:index:get_all_tenants"
 ALL_FILTERS = "os_compute_api:servers:allow_all_filters"
-STATUSES = {status for status, _, _ in AT_REST.values()} | set(ON_THE_MOVE.values()) | {"VERIFY_RESIZE"}
+STATUSES = {
+    "VERIFY_RESIZE",
+    *(status for status, _, _ in AT_REST.values()),
+    *ON_THE_MOVE.values(),
+    *WHILE_ACTIVE.values(),
+}
 PATTERN_MAX = 255
 REPEATS_MAX = 2
 

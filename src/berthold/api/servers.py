@@ -25,7 +25,7 @@ UNLOCK = "os_compute_api:os-lock-server:unlock:unlock_override"
 
 def by(call: Call) -> By:
     """Who asks, for whatever the request begins."""
-    return By(call.actor.user_id, call.actor.project_id, call.request_id)
+    return By(call.actor.user_id, call.actor.project_id, call.request_id, call.may(UNLOCK))
 
 
 def unlocked(tx: Tx, call: Call, server_id: str) -> reading.Row:
