@@ -86,8 +86,8 @@ CHECKS = (
         "affinity group {group_id} lives on {hosts} hosts: {first} and {last}",
         """SELECT s.group_id, count(DISTINCT c.host_id) AS hosts, min(c.host_id) AS first, max(c.host_id) AS last
              FROM claim c JOIN server s ON s.id = c.server_id JOIN server_group g ON g.id = s.group_id
-            WHERE g.policy = 'affinity' AND c.role <> 'left' AND g.moving IS NULL
-            GROUP BY s.group_id HAVING count(DISTINCT c.host_id) > 1""",
+            WHERE g.policy = 'affinity' AND c.role <> 'left' GROUP BY s.group_id, g.moving
+           HAVING count(DISTINCT c.host_id) > CASE WHEN g.moving IS NULL THEN 1 ELSE 2 END""",
     ),
     Check(
         "G2",
@@ -111,7 +111,7 @@ CHECKS = (
         "M1",
         "host {host_id} was asked to {verb} server {server_id}, which has no claim there",
         """SELECT a.id, a.host_id, a.verb, a.server_id FROM ask a
-            WHERE a.state = 'open' AND a.verb IN ('spawn','prepare','start') AND NOT EXISTS
+            WHERE a.state = 'open' AND a.verb IN ('spawn','prepare','start','restore','reboot','unpause') AND NOT EXISTS
                   (SELECT 1 FROM claim c WHERE c.server_id = a.server_id AND c.host_id = a.host_id)""",
     ),
     Check(

@@ -159,6 +159,11 @@ def clock_of(tx: Tx) -> Clock:
     return clock
 
 
+def moment(tx: Tx) -> float:
+    """The present, for what people read; leases are judged by `now`."""
+    return clock_of(tx).now()
+
+
 def now(tx: Tx) -> ColumnElement[Any]:
     """The present as a SQL expression; on PostgreSQL the database's own clock, for all alike."""
     if tx.dialect.name == "postgresql":
@@ -196,7 +201,9 @@ def violated(error: DBAPIError) -> str | None:
 
 def _told(error: DBAPIError) -> Exception:
     """What the caller should see: `Unavailable` for a database that is not there, else the bug itself."""
-    if isinstance(error, OperationalError) or error.connection_invalidated:
+    # SQLite calls a faulty statement by the same name as a database that cannot be opened.
+    faulty = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    if (isinstance(error, OperationalError) and not faulty) or error.connection_invalidated:
         log.error("the database does not answer: %s", error.orig)
         return Unavailable("the database does not answer; try again in a moment")
     return error
