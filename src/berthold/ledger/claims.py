@@ -15,13 +15,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from berthold.ledger import history, hosts, inventories, schema, seats
 from berthold.ledger.store import Tx, clock_of
 
 claim = schema.claim
 allocation = schema.allocation
+host = schema.host
+
+INSERT = claim.insert()
+ALLOCATE = allocation.insert()
+SET_ROLE = update(claim).where(claim.c.id == bindparam("claim")).values(role=bindparam("as"))
+ONE = select(claim).where(claim.c.id == bindparam("claim"))
+REMOVE = delete(claim).where(claim.c.id == bindparam("claim")).returning(claim.c.id)
+DEALLOCATE = (
+    delete(allocation)
+    .where(allocation.c.claim_id == bindparam("claim"))
+    .returning(allocation.c["class"], allocation.c.amount)
+)
+STANDING = select(claim).where(claim.c.server_id == bindparam("server"), claim.c.role != "left")
+OF_SERVER = (
+    select(
+        claim.c.id,
+        claim.c.server_id,
+        claim.c.host_id,
+        host.c.name,
+        host.c.status,
+        claim.c.role,
+        claim.c.move_id,
+    )
+    .select_from(claim.join(host, claim.c.host_id == host.c.id))
+    .where(claim.c.server_id == bindparam("server"))
+    .order_by(claim.c.host_id, claim.c.id)
+)
 
 
 @dataclass(frozen=True)
@@ -86,26 +113,28 @@ def _enter_group(tx: Tx, member: seats.Member, want: Want) -> None:
 
 def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> str:
     new = clock_of(tx).new_id()
+    follows = member.rule if member.rule in seats.RULES else None
     tx.execute(
-        claim.insert().values(
-            id=new,
-            server_id=want.server_id,
-            host_id=want.host_id,
-            host_epoch=locked.epoch,
-            move_id=want.move_id,
-            role=want.role,
-            rule=member.rule,
-            group_id=member.group_id,
-            domain=want.host_id if member.rule == "anti-affinity" and member.rule in seats.RULES else None,
-            place=want.host_id if member.rule == "affinity" and member.rule in seats.RULES else None,
-        )
+        INSERT,
+        {
+            "id": new,
+            "server_id": want.server_id,
+            "host_id": want.host_id,
+            "host_epoch": locked.epoch,
+            "move_id": want.move_id,
+            "role": want.role,
+            "rule": member.rule,
+            "group_id": member.group_id,
+            "domain": want.host_id if follows == "anti-affinity" else None,
+            "place": want.host_id if follows == "affinity" else None,
+        },
     )
     rows = [
         {"claim_id": new, "provider_id": want.host_id, "class": name, "amount": amount}
         for name, amount in sorted(want.resources.items())
     ]
     if rows:
-        tx.execute(allocation.insert(), rows)
+        tx.execute(ALLOCATE, rows)
     inventories.raise_generation(tx, want.host_id)
     history.record(
         tx,
@@ -124,19 +153,15 @@ def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> st
 
 def release(tx: Tx, claim_id: str) -> bool:
     """Give a claim up, with all it held; whether there was one (a repeated release does nothing)."""
-    row = tx.execute(select(claim).where(claim.c.id == claim_id)).mappings().first()
+    row = tx.execute(ONE, {"claim": claim_id}).mappings().first()
     if row is None:
         return False
     if row["place"]:
         seats.hold(tx, row["group_id"])
     hosts.lock(tx, row["host_id"], must_be_up=False)
-    if tx.execute(delete(claim).where(claim.c.id == claim_id).returning(claim.c.id)).first() is None:
+    if tx.execute(REMOVE, {"claim": claim_id}).first() is None:
         return False
-    given_up = tx.execute(
-        delete(allocation)
-        .where(allocation.c.claim_id == claim_id)
-        .returning(allocation.c["class"], allocation.c.amount)
-    )
+    given_up = tx.execute(DEALLOCATE, {"claim": claim_id})
     amounts = {taken[0]: taken[1] for taken in given_up}
     inventories.give_back(tx, row["host_id"], amounts)
     inventories.raise_generation(tx, row["host_id"])
@@ -165,7 +190,7 @@ def switch_home(tx: Tx, server_id: str) -> None:
 
 def leave_behind(tx: Tx, claim_id: str) -> None:
     """The claim waits on a fenced host: it keeps capacity and seat and gives up the affinity place."""
-    row = tx.execute(select(claim).where(claim.c.id == claim_id)).mappings().one()
+    row = tx.execute(ONE, {"claim": claim_id}).mappings().one()
     if row["place"]:
         seats.hold(tx, row["group_id"])
     hosts.lock(tx, row["host_id"], must_be_up=False)
@@ -188,32 +213,18 @@ def end_rule(tx: Tx, *, group_id: str | None = None, server_id: str | None = Non
 
 def of_server(tx: Tx, server_id: str) -> list[Claim]:
     """Every claim of the server."""
-    h = schema.host
-    rows = tx.execute(
-        select(
-            claim.c.id,
-            claim.c.server_id,
-            claim.c.host_id,
-            h.c.name,
-            h.c.status,
-            claim.c.role,
-            claim.c.move_id,
-        )
-        .select_from(claim.join(h, claim.c.host_id == h.c.id))
-        .where(claim.c.server_id == server_id)
-        .order_by(claim.c.host_id, claim.c.id)
-    )
+    rows = tx.execute(OF_SERVER, {"server": server_id})
     return [Claim(*row) for row in rows]
 
 
 def standing_rows(tx: Tx, server_id: str) -> list[Mapping[str, Any]]:
     """The server's claims that are not left behind, as rows."""
-    rows = tx.execute(select(claim).where(claim.c.server_id == server_id, claim.c.role != "left"))
+    rows = tx.execute(STANDING, {"server": server_id})
     return [dict(row) for row in rows.mappings()]
 
 
 def _set_role(tx: Tx, claim_id: str, role: str) -> None:
-    tx.execute(update(claim).where(claim.c.id == claim_id).values(role=role))
+    tx.execute(SET_ROLE, {"claim": claim_id, "as": role})
 
 
 def _tell(tx: Tx, event: str, row: Mapping[str, Any]) -> None:

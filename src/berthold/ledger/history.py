@@ -11,11 +11,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from berthold.ledger import schema
-from berthold.ledger.store import Tx, now
+from berthold.ledger.store import Tx, moment
+
+RECORD = schema.history.insert()
+NOTHING: Mapping[str, Any] = {
+    "claim_id": None,
+    "server_id": None,
+    "host_id": None,
+    "move_id": None,
+    "group_id": None,
+    "policy": "none",
+    "per_host": 1,
+}
 
 
 def record(tx: Tx, event: str, *, amounts: Mapping[str, int] | None = None, **columns: Any) -> None:
     """Write down that `event` (see the table) became true."""
-    tx.execute(
-        schema.history.insert().values(event=event, at=now(tx), amounts=dict(amounts or {}), **columns)
-    )
+    row = {**NOTHING, **columns, "event": event, "at": moment(tx), "amounts": dict(amounts or {})}
+    tx.execute(RECORD, row)

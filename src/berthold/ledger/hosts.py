@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import exists, select, update
+from sqlalchemy import bindparam, exists, select, update
 
 from berthold.errors import NotFound, Refused
 from berthold.ledger import inventories, outbox, schema
@@ -19,6 +19,12 @@ from berthold.ledger.store import Tx, clock_of, insert, now
 
 host = schema.host
 claim = schema.claim
+
+one_host = select(host.c.id, host.c.name, host.c.status, host.c.disabled, host.c.epoch).where(
+    host.c.id == bindparam("host")
+)
+LOCK = one_host.with_for_update()
+SHARE = one_host.with_for_update(read=True)
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,7 @@ def lock(tx: Tx, host_id: str, *, epoch: int | None = None, must_be_up: bool = T
     Raises `NotFound`, and `Refused` M5 when the host may not be given anything: it is not up,
     it is disabled, or its epoch is not `epoch` any more.
     """
-    c = host.c
-    row = tx.execute(
-        select(c.id, c.name, c.status, c.disabled, c.epoch).where(c.id == host_id).with_for_update()
-    ).first()
+    row = tx.execute(LOCK, {"host": host_id}).first()
     if row is None:
         raise NotFound(f"Compute host {host_id} could not be found.")
     if must_be_up and row.status != "up":
@@ -125,11 +128,7 @@ def heard(tx: Tx, host_ids: Iterable[str]) -> None:
 
 def check_epoch(tx: Tx, host_id: str, epoch: int) -> None:
     """Raises `Refused` M5 unless the host acts at `epoch` now and until this transaction ends."""
-    row = tx.execute(
-        select(host.c.name, host.c.epoch, host.c.status)
-        .where(host.c.id == host_id)
-        .with_for_update(read=True)
-    ).first()
+    row = tx.execute(SHARE, {"host": host_id}).first()
     if row is None or row.epoch != epoch:
         raise Refused("M5", f"this host's epoch {epoch} is over; register anew")
 

@@ -12,13 +12,41 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import case, delete, select, update
+from sqlalchemy import BigInteger, bindparam, case, delete, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import history, schema
 from berthold.ledger.store import Tx, greatest, insert
 
 inventory = schema.inventory
+provider = schema.provider
+c = inventory.c
+wanted = bindparam("amount", type_=BigInteger)
+one_class = (c.provider_id == bindparam("host"), c["class"] == bindparam("of"))
+
+# C1's guard: what is taken fits, in size and step.
+USE = (
+    update(inventory)
+    .where(
+        *one_class,
+        c.used + wanted <= c.capacity,
+        c.min_unit <= wanted,
+        c.max_unit >= wanted,
+        wanted % c.step_size == 0,
+    )
+    .values(used=c.used + wanted)
+)
+GIVE_BACK = (
+    update(inventory)
+    .where(*one_class)
+    .values(
+        used=c.used - wanted,
+        ceiling=case((c.used - wanted > c.capacity, c.used - wanted), else_=c.capacity),
+    )
+)
+RAISE_GENERATION = (
+    update(provider).where(provider.c.id == bindparam("host")).values(generation=provider.c.generation + 1)
+)
 FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
@@ -71,42 +99,21 @@ def set_traits(tx: Tx, host_id: str, traits: Iterable[str]) -> None:
 
 def raise_generation(tx: Tx, host_id: str) -> None:
     """Something about the provider's inventories or allocations has changed."""
-    provider = schema.provider
-    tx.execute(update(provider).where(provider.c.id == host_id).values(generation=provider.c.generation + 1))
+    tx.execute(RAISE_GENERATION, {"host": host_id})
 
 
 def use(tx: Tx, host_id: str, wants: Mapping[str, int]) -> None:
     """Take `wants` from the host, under its lock. Raises `Refused` C1 for what it has not got."""
-    c = inventory.c
     for name, amount in sorted(wants.items()):
-        taken = tx.execute(
-            update(inventory)
-            .where(
-                c.provider_id == host_id,
-                c["class"] == name,
-                c.used + amount <= c.capacity,
-                c.min_unit <= amount,
-                c.max_unit >= amount,
-                amount % c.step_size == 0,
-            )
-            .values(used=c.used + amount)
-        )
+        taken = tx.execute(USE, {"host": host_id, "of": name, "amount": amount})
         if taken.rowcount != 1:
             raise Refused("C1", _why_not(tx, host_id, name, amount))
 
 
 def give_back(tx: Tx, host_id: str, amounts: Mapping[str, int]) -> None:
     """Return what a claim held, under the host's lock."""
-    c = inventory.c
     for name, amount in sorted(amounts.items()):
-        tx.execute(
-            update(inventory)
-            .where(c.provider_id == host_id, c["class"] == name)
-            .values(
-                used=c.used - amount,
-                ceiling=case((c.used - amount > c.capacity, c.used - amount), else_=c.capacity),
-            )
-        )
+        tx.execute(GIVE_BACK, {"host": host_id, "of": name, "amount": amount})
 
 
 def capacity_of(offer: Mapping[str, float]) -> int:
@@ -139,7 +146,6 @@ def _withdraw(tx: Tx, host_id: str, name: str, used: int) -> None:
 
 
 def _why_not(tx: Tx, host_id: str, name: str, amount: int) -> str:
-    c = inventory.c
     row = tx.execute(select(inventory).where(c.provider_id == host_id, c["class"] == name)).mappings().first()
     if row is None:
         return f"the host offers no {name}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import delete, exists, func, or_, select, update
+from sqlalchemy import bindparam, delete, exists, func, or_, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import schema
@@ -21,6 +21,18 @@ seat = schema.seat
 place = schema.group_place
 group = schema.server_group
 claim = schema.claim
+server = schema.server
+
+MEMBER = (
+    select(server.c.id, server.c.rule, server.c.group_id, group.c.name, group.c.per_host)
+    .select_from(server.outerjoin(group, server.c.group_id == group.c.id))
+    .where(server.c.id == bindparam("server"))
+)
+HELD = select(seat.c.seat).where(
+    seat.c.group_id == bindparam("group"),
+    seat.c.domain == bindparam("host"),
+    seat.c.server_id == bindparam("server"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,11 +54,8 @@ class Member:
 
 def take_seat(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
     """G1: a seat on the host, the member's own one if it has it already. Raises `Refused` G1."""
-    c = seat.c
-    held = select(c.seat).where(
-        c.group_id == member.group, c.domain == host_id, c.server_id == member.server_id
-    )
-    if tx.execute(held).first():
+    held = {"group": member.group, "host": host_id, "server": member.server_id}
+    if tx.execute(HELD, held).first():
         return
     for number in range(1, member.per_host + 1):
         row = {
@@ -59,7 +68,7 @@ def take_seat(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
         taken = (
             insert(tx, seat).values(row).on_conflict_do_nothing(index_elements=["group_id", "domain", "seat"])
         )
-        if tx.execute(taken.returning(c.seat)).first():
+        if tx.execute(taken.returning(seat.c.seat)).first():
             return
     raise Refused(
         "G1",
@@ -103,12 +112,7 @@ RULES: Mapping[str, Callable[[Tx, Member, str, str], None]] = {
 
 def member_of(tx: Tx, server_id: str) -> Member:
     """The server's rule and group, as they are now."""
-    s = schema.server
-    row = tx.execute(
-        select(s.c.id, s.c.rule, s.c.group_id, group.c.name, group.c.per_host)
-        .select_from(s.outerjoin(group, s.c.group_id == group.c.id))
-        .where(s.c.id == server_id)
-    ).one()
+    row = tx.execute(MEMBER, {"server": server_id}).one()
     return Member(row.id, row.rule, row.group_id, row.name, row.per_host or 1)
 
 
