@@ -98,6 +98,10 @@ class Faults:
         for fault in self._planned:
             fault.released = True
 
+    def forget(self) -> None:
+        """From now on nothing is planned."""
+        self._planned.clear()
+
     def _use(self, verb: str, server: str, right_kind: Callable[[Fault], bool]) -> Fault | None:
         for fault in self._planned:
             if right_kind(fault) and fault.fits(verb, server):

@@ -33,6 +33,7 @@ from berthold.agent.protocol import Ask, Take
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
 from berthold.clock import SeededClock
+from berthold.companions.volume import files_named
 from berthold.database import metadata
 from berthold.errors import Stale
 from berthold.ledger import audit, claims, groups, moves, quotas, schema, servers
@@ -181,11 +182,11 @@ class World:
         name: str,
         group: str | None = None,
         *,
-        host: str | None = None,
         flavor: Mapping[str, Any] = SMALL,
+        **wishes: Any,
     ) -> str:
-        """Ask for a server; its id."""
-        wish = begin.NewServer(PROJECT, USER, name, flavor, group_id=group, host=host)
+        """Ask for a server; its id. `wishes` are fields of `begin.NewServer`."""
+        wish = begin.NewServer(PROJECT, USER, name, flavor, group_id=group, **wishes)
         return self.store.write_now(begin.create_servers, self.by(), [wish])[0]
 
     def boot(self, name: str, group: str | None = None, **wishes: Any) -> str:
@@ -344,6 +345,9 @@ class World:
             "server",
             "project",
             "server_group",
+            "network_port",
+            "network_address",
+            "volume_attachment",
         )
         shown: dict[str, list[Mapping[str, Any]]] = {
             name: [{k: v for k, v in row.items() if k not in volatile} for row in self.rows(name)]
@@ -371,15 +375,27 @@ class World:
         """Everything there is, to come back to with `restore`."""
         ledger = self.store.connection().serialize()
         chance = self.clock.chance().getstate()
-        return ledger, self.ground.snapshot(), chance, self.clock.now(), dict(self.leases), set(self.silent)
+        welcomes = {name: agent.welcome for name, agent in self.agents.items()}
+        held = dict(self.leases), set(self.silent), self._conductor, welcomes
+        return ledger, self.ground.snapshot(), chance, self.clock.now(), held
 
     def restore(self, photograph: tuple[Any, ...]) -> None:
-        ledger, ground, chance, moment, leases, silent = photograph
+        """Go back to it; planned faults are forgotten."""
+        ledger, ground, chance, moment, held = photograph
         self.store.connection().deserialize(ledger)
+        volumes = self.companions.volumes.files.directory
+        named = self.store.read_now(files_named)
+        for file in volumes.iterdir():
+            if file.name not in named:
+                file.unlink()
         self.ground.restore(ground)
         self.clock.chance().setstate(chance)
         self.clock.advance(moment - self.clock.now())
+        leases, silent, self._conductor, welcomes = held
         self.leases, self.silent = dict(leases), set(silent)
+        for name, agent in self.agents.items():
+            agent.welcome = welcomes[name]
+            self.faults_of[name].forget()
 
 
 def _lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:

@@ -1,0 +1,32 @@
+"""What a world can be furnished with, so that servers have ports and volumes."""
+
+from __future__ import annotations
+
+from sqlalchemy import Row
+
+from berthold.companions import network as networks
+from berthold.companions import volume as volumes
+from berthold.lab.world import PROJECT, World, now
+from berthold.ledger.store import Tx
+
+
+def add_network(world: World) -> str:
+    """A network with a subnet; its id."""
+
+    def make(tx: Tx) -> str:
+        made = networks.make_network(tx, PROJECT, name="private", shared=True)
+        networks.make_subnet(tx, PROJECT, made.id, "10.0.0.0/24", name="private-subnet")
+        return str(made.id)
+
+    return world.store.write_now(make)
+
+
+def add_volume(world: World, name: str = "disk", size_gb: int = 1) -> str:
+    """An empty volume that nobody has; its id."""
+
+    def make(tx: Tx) -> Row[tuple[str]]:
+        return volumes.begin(tx, PROJECT, None, {"name": name, "size": size_gb})
+
+    row = world.store.write_now(make)
+    now(world.companions.volumes.fill(row))
+    return str(row.id)
