@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Double, cast, delete, exists, literal, or_, select, update
 
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger.store import Tx, clock_of, insert
 from berthold.records.schema import flavor, flavor_access
 
 Flavor = Mapping[str, Any]
-SORT_KEYS = {
+SORT_KEYS: dict[str, ColumnElement[Any]] = {
     "flavorid": flavor.c.id,
     "id": flavor.c.number,
     "name": flavor.c.name,
@@ -26,7 +26,7 @@ SORT_KEYS = {
     "ephemeral_gb": flavor.c.ephemeral,
     "swap": flavor.c.swap,
     "is_public": flavor.c.is_public,
-    "rxtx_factor": flavor.c.rxtx_factor,
+    "rxtx_factor": cast(flavor.c.rxtx_factor, Double),
     "disabled": flavor.c.disabled,
 }
 
@@ -73,8 +73,9 @@ def page(
         last = tx.execute(select(flavor.c.number, key).where(flavor.c.id == marker)).first()
         if last is None:
             raise Malformed(f"marker [{marker}] not found")
-        beyond = key < last[1] if down else key > last[1]
-        statement = statement.where(or_(beyond, (key == last[1]) & (flavor.c.number > last[0])))
+        place = literal(last[1], key.type)
+        beyond = key < place if down else key > place
+        statement = statement.where(or_(beyond, (key == place) & (flavor.c.number > last[0])))
     rows = tx.execute(statement.order_by(*order).limit(limit)).mappings()
     return [dict(row) for row in rows]
 
