@@ -184,7 +184,7 @@ volume_attachment = Table(
 Index("volume_attachment_of_server", volume_attachment.c.server_id)
 
 # Which volume was taken from which server for good: a late attach of a move that has been
-# superseded is refused.
+# superseded is refused. Or from which move, whose attach was undone; then `server_id` is the move's.
 volume_parting = Table(
     "volume_parting",
     metadata,

@@ -79,10 +79,15 @@ class EmbeddedVolumes:
     async def attach(
         self, volume_id: str, server_id: str, move: str, *, device: str, mode: str = "rw"
     ) -> dict[str, Any]:
-        return await self.store.write(attach, volume_id, server_id, device, mode)
+        return await self.store.write(attach, volume_id, server_id, device, mode, move)
 
-    async def detach(self, volume_id: str, server_id: str, *, for_good: bool = False) -> None:
-        await self.store.write(detach, volume_id, server_id, for_good)
+    async def undo_attach(self, volume_id: str, server_id: str, move: str) -> None:
+        await self.store.write(undo_attach, volume_id, server_id, move)
+
+    async def detach(
+        self, volume_id: str, server_id: str, *, attachment_id: str | None = None, for_good: bool = False
+    ) -> None:
+        await self.store.write(detach, volume_id, server_id, for_good, attachment_id)
 
     async def delete(self, volume_id: str) -> None:
         file = await self.store.write(drop, volume_id)
@@ -242,7 +247,9 @@ def complete(tx: Tx, volume_id: str, file: str, facts: dict[str, Any]) -> bool:
     return bool(tx.execute(done).rowcount)
 
 
-def attach(tx: Tx, volume_id: str, server_id: str, device: str, mode: str) -> dict[str, Any]:
+def attach(
+    tx: Tx, volume_id: str, server_id: str, device: str, mode: str, move_id: str | None = None
+) -> dict[str, Any]:
     """The server has the volume from now on, or has it already; raises `WrongState`."""
     free = and_(volume.c.id == volume_id, volume.c.status == "available")
     taken = update(volume).where(free).values(status="in-use", updated_at=now(tx))
@@ -252,7 +259,8 @@ def attach(tx: Tx, volume_id: str, server_id: str, device: str, mode: str) -> di
         if holder is None or holder.server_id != server_id:
             raise WrongState(f"volume {volume_id} is {row.status}; it cannot be attached")
         return _answer(holder)
-    parted = and_(volume_parting.c.volume_id == volume_id, volume_parting.c.server_id == server_id)
+    for_whom = [server_id, *([move_id] if move_id else [])]
+    parted = and_(volume_parting.c.volume_id == volume_id, volume_parting.c.server_id.in_(for_whom))
     if tx.execute(select(volume_parting).where(parted)).first():
         raise WrongState(f"server {server_id} has given volume {volume_id} back for good")
     given = insert(tx, volume_attachment).values(
@@ -270,16 +278,29 @@ def _answer(row: Row[Any]) -> dict[str, Any]:
     return {"attachment_id": row.id, "volume_id": row.volume_id, "device": row.device}
 
 
-def detach(tx: Tx, volume_id: str, server_id: str, for_good: bool) -> None:
+def undo_attach(tx: Tx, volume_id: str, server_id: str, move_id: str) -> None:
+    """The server has not got the volume any more, and never gets it for this move."""
+    _part(tx, volume_id, server_id, for_good=move_id)
+
+
+def detach(tx: Tx, volume_id: str, server_id: str, for_good: bool, attachment_id: str | None = None) -> None:
     """The server has not got the volume any more; `for_good`: and never gets it again."""
+    _part(tx, volume_id, server_id, for_good=server_id if for_good else None, attachment_id=attachment_id)
+
+
+def _part(
+    tx: Tx, volume_id: str, server_id: str, *, for_good: str | None, attachment_id: str | None = None
+) -> None:
     # The volume's row is locked first, as attaching does, so that the two queue up.
     locked = update(volume).where(volume.c.id == volume_id).values(updated_at=now(tx))
     if not tx.execute(locked).rowcount:
         return
     if for_good:
-        stone = insert(tx, volume_parting).values(volume_id=volume_id, server_id=server_id, parted_at=now(tx))
+        stone = insert(tx, volume_parting).values(volume_id=volume_id, server_id=for_good, parted_at=now(tx))
         tx.execute(stone.on_conflict_do_nothing())
     mine = and_(volume_attachment.c.volume_id == volume_id, volume_attachment.c.server_id == server_id)
+    if attachment_id:
+        mine = and_(mine, volume_attachment.c.id == attachment_id)
     if tx.execute(delete(volume_attachment).where(mine)).rowcount:
         in_use = and_(volume.c.id == volume_id, volume.c.status == "in-use")
         tx.execute(update(volume).where(in_use).values(status="available"))

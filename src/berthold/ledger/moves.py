@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import and_, or_, select, update
 
-from berthold.errors import Stale, WrongState
+from berthold.errors import NotFound, Stale, WrongState
 from berthold.ledger import outbox, schema
 from berthold.ledger.store import Tx, announce, clock_of, now
 
@@ -124,6 +124,31 @@ def resume(tx: Tx, move_id: str, *, playbook: str, request_id: str, facts: Mappi
     announce(tx, "moves")
 
 
+def unstick(tx: Tx, move_id: str) -> None:
+    """M6: an operator has repaired what kept the move: it goes on where it was, in the direction it
+    had, and asks anew. Raises `NotFound`, or `WrongState` for a move that is not stuck."""
+    row = tx.execute(select(move).where(move.c.id == move_id).with_for_update()).mappings().first()
+    if row is None:
+        raise NotFound(f"There is no move {move_id}.")
+    if row["state"] != "stuck":
+        raise WrongState(f"Move {move_id} is {row['state']}, not stuck: there is nothing to resume.")
+    tx.execute(
+        update(move)
+        .where(move.c.id == move_id)
+        .values(
+            state=row["failure"]["was"],
+            failure=row["failure"]["before"],
+            # The answers that it got stuck on are in the slots of this round.
+            facts={**row["facts"], "round": row["facts"].get("round", 0) + 1},
+            attempt=0,
+            until=0,
+            line_since=now(tx),
+            updated_at=now(tx),
+        )
+    )
+    announce(tx, "moves")
+
+
 def take(tx: Tx, owner: str, seconds: float, limit: int = 1) -> list[Lease]:
     """Lease up to `limit` moves that nobody works on, oldest first."""
     free = and_(move.c.state.in_(WORKED_ON), move.c.until < now(tx))
@@ -199,7 +224,7 @@ def seen(tx: Tx, lease: Lease) -> Mapping[str, Any]:
 
 
 def remember(tx: Tx, move_id: str, facts: Mapping[str, Any]) -> None:
-    """What is known of a move that was begun in this transaction."""
+    """The facts that are known of a move. The caller holds its row, or began it in this transaction."""
     tx.execute(update(move).where(move.c.id == move_id).values(facts=dict(facts)))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from berthold.ledger import schema
 from berthold.ledger.store import Tx, announce, clock_of, now
@@ -103,6 +103,12 @@ def void(tx: Tx, move_id: str, slots: Iterable[str] | None = None) -> None:
     if slots is not None:
         mine.append(ask.c.slot.in_(list(slots)))
     tx.execute(update(ask).where(*mine).values(state="void"))
+
+
+def forget(tx: Tx, move_id: str) -> None:
+    """Remove all asks of a look (see `moves/look.py`): nobody needs them any more. An answer that comes
+    later finds nothing. A move's own asks stay."""
+    tx.execute(delete(ask).where(ask.c.move_id == move_id))
 
 
 def readdress(tx: Tx, host_id: str, epoch: int) -> None:

@@ -13,17 +13,19 @@ from typing import Any
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import claims, hosts, moves, servers
 from berthold.ledger.store import Tx
+from berthold.moves import volumes
 from berthold.moves.status import status_of
 from berthold.records import actions
 
 
 @dataclass(frozen=True)
 class By:
-    """Who asks, and in which request."""
+    """Who asks, and in which request. A locked server obeys admins only."""
 
     user_id: str
     project_id: str
     request_id: str
+    is_admin: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,24 @@ class Beginning:
     conditions: frozenset[str]  # what the server may be at rest
 
 
+ACTIVE, STOPPED, PAUSED = frozenset({"active"}), frozenset({"stopped"}), frozenset({"paused"})
+ERROR = frozenset({"error"})
+AT_HOME = ACTIVE | STOPPED | PAUSED
+
 BEGINNINGS: Mapping[str, Beginning] = {
     each.kind: each
     for each in (
-        Beginning(
-            "live-migration", "live-migration", "live-migration", "os-migrateLive", frozenset({"active"})
-        ),
-        Beginning("migration", "resize", "migrate", "migrate", frozenset({"active", "stopped"})),
-        Beginning("resize", "resize", "resize", "resize", frozenset({"active", "stopped"})),
+        Beginning("live-migration", "live-migration", "live-migration", "os-migrateLive", ACTIVE),
+        Beginning("migration", "resize", "migrate", "migrate", ACTIVE | STOPPED),
+        Beginning("resize", "resize", "resize", "resize", ACTIVE | STOPPED),
+        Beginning("stop", "stop", "stop", "stop", ACTIVE | ERROR),
+        Beginning("start", "start", "start", "start", STOPPED),
+        Beginning("reboot", "reboot", "reboot", "reboot", ACTIVE),
+        Beginning("hard-reboot", "hard-reboot", "reboot", "reboot", AT_HOME | ERROR),
+        Beginning("pause", "pause", "pause", "pause", ACTIVE),
+        Beginning("unpause", "unpause", "unpause", "unpause", PAUSED),
+        Beginning("attach-volume", "attach-volume", "attach_volume", "attach_volume", AT_HOME),
+        Beginning("detach-volume", "detach-volume", "detach_volume", "detach_volume", AT_HOME),
     )
 }
 
@@ -103,19 +115,16 @@ def _create(tx: Tx, by: By, wish: NewServer) -> str:
 
 
 def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) -> str:
-    """Begin a live-migration, migration, resize or delete of the server; the move's id.
+    """Begin a move of one of the kinds in `BEGINNINGS`, or a delete, of the server; the move's id.
 
     `wish`: {"host": name or None} for a migration, {"flavor": its snapshot} for a resize. Raises
     `NotFound` for the server, `Malformed` for a host that cannot be meant, `WrongState` when
-    the server cannot do that now.
+    the server cannot do that now or is locked.
     """
-    server = servers.hold(tx, server_id)
+    server = hold(tx, server_id, by)
     if kind == "delete":
         return _delete(tx, server, by)
-    beginning = BEGINNINGS[kind]
-    _check_state(server, moves.unfinished(tx, server_id), beginning)
-    home = next((claim for claim in claims.of_server(tx, server_id) if claim.role == "home"), None)
-    assert home is not None, f"server {server_id} is {server['condition']} and has no home"
+    home = _ready(tx, server, BEGINNINGS[kind])
     if name := wish.get("host"):
         _check_host(tx, name, home)
     if flavor := wish.get("flavor"):
@@ -123,11 +132,64 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
         servers.recharge(
             tx, server_id, max(server["cores"], flavor["vcpus"]), max(server["ram"], flavor["ram"])
         )
+    return _begin_at(tx, server, home, by, BEGINNINGS[kind], wish)
+
+
+def attach_volume(
+    tx: Tx, server_id: str, by: By, volume_id: str, *, device: str | None = None, **more: Any
+) -> Mapping[str, Any]:
+    """Begin to give the server a volume; {"volume_id", "device", …} as it will be. `more`:
+    delete_on_termination, tag. Raises as `begin` does; `Malformed` for a volume that the server has."""
+    server = hold(tx, server_id, by)
+    home = _ready(tx, server, BEGINNINGS["attach-volume"])
+    named = volumes.attachable(server, volume_id, device)
+    volume = {"volume_id": volume_id, "device": named, "boot_index": None, **more}
+    _begin_at(tx, server, home, by, BEGINNINGS["attach-volume"], {"volume": volume})
+    return volume
+
+
+def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str) -> None:
+    """Begin to take a volume from the server. Raises as `begin` does; `NotFound` for a volume that the
+    server has not got, `Malformed` for the one it boots from."""
+    server = hold(tx, server_id, by)
+    volume = volumes.detachable(server, volume_id)
+    home = _ready(tx, server, BEGINNINGS["detach-volume"])
+    _begin_at(tx, server, home, by, BEGINNINGS["detach-volume"], {"volume": dict(volume)})
+
+
+def hold(tx: Tx, server_id: str, by: By) -> Mapping[str, Any]:
+    """The server's row, held, for somebody who may act on it. Raises `NotFound`, `WrongState` if locked."""
+    server = servers.hold(tx, server_id)
+    if server["locked"] and not by.is_admin:
+        raise WrongState(f"Instance {server_id} is locked")
+    return server
+
+
+def _ready(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> claims.Claim:
+    """The home of a server that can do this now. Raises `WrongState`."""
+    move = moves.unfinished(tx, server["id"])
+    if move is not None or server["condition"] not in beginning.conditions:
+        raise WrongState(cannot(beginning.api, server, move))
+    home = next((claim for claim in claims.of_server(tx, server["id"]) if claim.role == "home"), None)
+    if home is None:
+        # Only a server in error can be without one: it was never built.
+        raise WrongState(f"Cannot '{beginning.api}' instance {server['id']}: it is on no host")
+    return home
+
+
+def _begin_at(
+    tx: Tx,
+    server: Mapping[str, Any],
+    home: claims.Claim,
+    by: By,
+    beginning: Beginning,
+    wish: Mapping[str, Any],
+) -> str:
     return _begin(
         tx,
-        server_id,
+        server["id"],
         by,
-        kind=kind,
+        kind=beginning.kind,
         playbook=beginning.playbook,
         action=beginning.action,
         wish=wish,
@@ -146,11 +208,10 @@ def revert(tx: Tx, server_id: str, by: By) -> None:
 
 
 def _continue(tx: Tx, server_id: str, by: By, playbook: str, action: str) -> None:
-    server = servers.hold(tx, server_id)
+    server = hold(tx, server_id, by)
     move = moves.unfinished(tx, server_id)
     if move is None or move["state"] != "waiting":
-        shown = status_of(server, move)
-        raise WrongState(_cannot(action, server_id, shown.vm_state, shown.task_state))
+        raise WrongState(cannot(action, server, move))
     number = actions.begin(
         tx,
         request_id=by.request_id,
@@ -216,15 +277,13 @@ def _begin(
     return move_id
 
 
-def _check_state(server: Mapping[str, Any], move: Mapping[str, Any] | None, beginning: Beginning) -> None:
+def cannot(action: str, server: Mapping[str, Any], move: Mapping[str, Any] | None) -> str:
+    """Why not, in Nova's words where it has any."""
     shown = status_of(server, move)
-    if move is not None or server["condition"] not in beginning.conditions:
-        raise WrongState(_cannot(beginning.api, server["id"], shown.vm_state, shown.task_state))
-
-
-def _cannot(action: str, server_id: str, vm_state: str, task_state: str | None) -> str:
-    what = f"task_state {task_state}" if task_state else f"vm_state {vm_state}"
-    return f"Cannot '{action}' instance {server_id} while it is in {what}"
+    what = f"task_state {shown.task_state}" if shown.task_state else f"vm_state {shown.vm_state}"
+    if move is not None and not shown.task_state and move["state"] in moves.WORKED_ON:
+        what = f"vm_state {shown.vm_state} and its {move['kind']} is under way"
+    return f"Cannot '{action}' instance {server['id']} while it is in {what}"
 
 
 def _check_host(tx: Tx, name: str, home: claims.Claim) -> None:

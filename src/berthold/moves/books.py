@@ -8,8 +8,26 @@ from berthold.moves.create import CREATE
 from berthold.moves.delete import DELETE
 from berthold.moves.live_migrate import LIVE_MIGRATION
 from berthold.moves.playbook import Playbook
+from berthold.moves.power import HARD_REBOOT, PAUSE, REBOOT, START, STOP, UNPAUSE
 from berthold.moves.resize import CONFIRM_RESIZE, RESIZE, REVERT_RESIZE
+from berthold.moves.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
 PLAYBOOKS: Mapping[str, Playbook] = {
-    book.name: book for book in (CREATE, DELETE, LIVE_MIGRATION, RESIZE, CONFIRM_RESIZE, REVERT_RESIZE)
+    book.name: book
+    for book in (
+        CREATE,
+        DELETE,
+        LIVE_MIGRATION,
+        RESIZE,
+        CONFIRM_RESIZE,
+        REVERT_RESIZE,
+        STOP,
+        START,
+        REBOOT,
+        HARD_REBOOT,
+        PAUSE,
+        UNPAUSE,
+        ATTACH_VOLUME,
+        DETACH_VOLUME,
+    )
 }

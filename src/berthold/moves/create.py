@@ -55,7 +55,8 @@ async def make_volumes(neighbours: Neighbours, scene: Scene) -> list[dict[str, A
     volumes = []
     for number, wish in enumerate(scene.wish.get("volumes", [])):
         volume_id = wish.get("volume_id") or await _make(neighbours, scene, number, wish)
-        device = wish.get("device") or f"/dev/vd{chr(ord('a') + number)}"
+        first = "b" if scene.server["image_id"] else "a"
+        device = wish.get("device") or f"/dev/vd{chr(ord(first) + number)}"
         attached = await neighbours.volumes.attach(volume_id, scene.server["id"], scene.id, device=device)
         volumes.append({**wish, **attached, "volume_id": volume_id, "device": device})
     return volumes

@@ -147,13 +147,14 @@ class Ask(Shown):
 
 @dataclass(frozen=True)
 class Call(Shown):
-    """Ask a neighbour. `then` writes what came of it, in the transaction that moves on. When only
-    the host is changed its work is kept, since a repeated call is answered alike."""
+    """Ask a neighbour. `then` writes what came of it, in the transaction that moves on; what it
+    returns joins the move's facts. When only the host is changed its work is kept, since a
+    repeated call is answered alike."""
 
     name: str
     do: Callable[[Neighbours, Scene], Awaitable[Any]]
     undo: Callable[[Neighbours, Scene], Awaitable[None]] | _Nothing | None = None
-    then: Callable[[Tx, Scene, Any], None] | None = None
+    then: Callable[[Tx, Scene, Any], Facts | None] | None = None
 
 
 @dataclass(frozen=True)

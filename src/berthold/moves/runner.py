@@ -58,6 +58,8 @@ class Runner:
     # -- Forward --------------------------------------------------------------------------
 
     async def _forward(self, lease: moves.Lease, sight: Sight) -> Outcome:
+        if turns.is_aborted(sight.scene) and not _has_decided(sight):
+            return await self._abort(lease, sight)
         match turns.line_of(sight.scene):
             case Write():
                 return await self.store.write(turns.write_line, lease)
@@ -69,6 +71,16 @@ class Runner:
                 made = await line.do(self.neighbours, sight.scene)
                 return await self.store.write(turns.call_line, lease, made)
         raise AssertionError("a parked move is not leased")
+
+    async def _abort(self, lease: moves.Lease, sight: Sight) -> Outcome:
+        """Turn back; from the line that decides, only if the agents say that the guest has not moved."""
+        scene, line = sight.scene, turns.line_of(sight.scene)
+        trouble = Trouble("it was aborted", trace=f"aborted while it was to {line.name}")
+        if not (isinstance(line, Ask) and line.decides):
+            return await self._trouble(lease, scene, trouble)
+        if scene.facts.get("locating"):
+            return await self._located(lease, sight)
+        return await self.store.write(turns.locate, lease, trouble)
 
     async def _ask(self, lease: moves.Lease, sight: Sight) -> Outcome:
         scene, line = sight.scene, turns.line_of(sight.scene)
@@ -170,6 +182,13 @@ class Runner:
         )
         f = turns.retry_undo if back else turns.fail_line
         return await self.store.write(f, lease, trouble, self.settings)
+
+
+def _has_decided(sight: Sight) -> bool:
+    """Whether the agents have answered well to the line that decides: then it is too late to turn back."""
+    line = turns.line_of(sight.scene)
+    decides = isinstance(line, Ask) and line.decides and not sight.scene.facts.get("locating")
+    return decides and all(_good(ask) for ask in sight.asks)
 
 
 def _open(asks: Sequence[Sent]) -> bool:

@@ -35,6 +35,8 @@ ON_THE_MOVE: Mapping[str, str] = {
     "resize_finish": "RESIZE",
     "resize_reverting": "REVERT_RESIZE",
 }
+# The same, where only a running server shows it.
+WHILE_ACTIVE: Mapping[str, str] = {"rebooting": "REBOOT", "rebooting_hard": "HARD_REBOOT"}
 
 # A move that is over, unless its playbook says how it ended.
 ENDED: Mapping[str, str] = {"undone": "error", "superseded": "cancelled", "stuck": "error"}
@@ -64,13 +66,32 @@ def status_of(server: Mapping[str, Any], move: Mapping[str, Any] | None) -> Stat
     if move["playbook"] == "revert-resize":
         vm_state = "resized"
     shown = ON_THE_MOVE.get(line.task or "", status)
+    if server["condition"] == "active":
+        shown = WHILE_ACTIVE.get(line.task or "", shown)
     return Status(shown, vm_state, line.task, power, _progress(move))
+
+
+def fault_of(server: Mapping[str, Any], move: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Why the server is in error: code, message, details (for operators), created. A move that is
+    stuck says it for as long as it is; {} where nothing is wrong."""
+    if move is not None and move["state"] == "stuck":
+        failure = move["failure"]
+        return {
+            "code": failure.get("code", 500),
+            "message": failure["message"],
+            "details": failure.get("traceback", ""),
+            "created": move["updated_at"],
+        }
+    fault: Mapping[str, Any] = server["fault"]
+    return fault
 
 
 def migration_status(move: Mapping[str, Any]) -> str:
     """The status of a move as a migration: accepted, preparing, running … completed, error."""
     if move["state"] == "done":
         return PLAYBOOKS[move["playbook"]].ends
+    if move["state"] == "undone" and move["failure"].get("aborted"):
+        return "cancelled"
     return ENDED.get(move["state"]) or line_of(move).migration or "running"
 
 

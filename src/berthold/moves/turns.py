@@ -49,6 +49,10 @@ class Trouble:
     trace: str = ""
     again: bool = False
 
+    def document(self) -> dict[str, Any]:
+        """As it is kept with the move."""
+        return {"message": self.message, "traceback": self.trace, "hosts": dict(self.hosts)}
+
     @classmethod
     def of(cls, error: BaseException) -> Trouble:
         """An exception as trouble. What is no `Failure` is a bug and shown to operators only."""
@@ -88,6 +92,11 @@ def can_return(scene: Scene) -> bool:
     """Whether the move is still above its point of no return."""
     number: int = scene.move["line"]
     return number < book_of(scene).no_return
+
+
+def is_aborted(scene: Scene) -> bool:
+    """Whether somebody wants the move undone and it still can be."""
+    return bool(scene.facts.get("abort")) and can_return(scene)
 
 
 def scene_of(tx: Tx, row: Mapping[str, Any]) -> Scene:
@@ -203,9 +212,7 @@ def call_line(tx: Tx, lease: moves.Lease, made: Any) -> Outcome:
     scene = hold(tx, lease)
     line = line_of(scene)
     assert isinstance(line, Call)
-    if line.then:
-        line.then(tx, scene, made)
-    return end_line(tx, lease, scene)
+    return end_line(tx, lease, scene, line.then(tx, scene, made) if line.then else None)
 
 
 def send_line(tx: Tx, lease: moves.Lease) -> Outcome:
@@ -246,7 +253,22 @@ def _begin(
 def _end(tx: Tx, lease: moves.Lease, scene: Scene, state: str, **columns: Any) -> Outcome:
     moves.write(tx, lease, state=state, owner=None, until=0, **columns)
     actions.end(tx, scene.facts["action"], failed=state == "undone")
+    if abort := scene.facts.get("abort"):
+        _end_abort(tx, scene, abort, too_late=state != "undone")
     return Outcome(state)
+
+
+def _end_abort(tx: Tx, scene: Scene, abort: Mapping[str, Any], *, too_late: bool) -> None:
+    """Tell whoever aborted the move what came of that."""
+    actions.record(
+        tx,
+        abort["action"],
+        "compute_live_migration_abort",
+        since=abort["since"],
+        host=scene.host_name(scene.move["source_id"]),
+        details="The abort came too late: the guest ran on its new host already." if too_late else None,
+    )
+    actions.end(tx, abort["action"], failed=too_late)
 
 
 # -- Trouble and the way back -------------------------------------------------------------
@@ -262,13 +284,14 @@ def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) 
     tried = dict(scene.facts.get("tried", {}))
     if target := scene.move["target_id"]:
         tried[target] = trouble.message
-    again = trouble.again and not scene.wish.get("host") and len(tried) < settings.hosts_tried_max
+    elsewhere = not scene.wish.get("host") and not scene.facts.get("abort")
+    again = trouble.again and elsewhere and len(tried) < settings.hosts_tried_max
     return _begin(
         tx,
         lease,
         state="undoing",
         line=scene.move["line"],
-        failure={"message": trouble.message, "traceback": trouble.trace, "hosts": dict(trouble.hosts)},
+        failure={**trouble.document(), "aborted": is_aborted(scene)},
         facts={**scene.facts, "locating": False, "tried": tried, "again": again},
     )
 
@@ -311,8 +334,9 @@ def _retry(tx: Tx, lease: moves.Lease, scene: Scene, trouble: Trouble, settings:
     attempt = scene.move["attempt"] + 1
     state = scene.move["state"]
     if attempt >= settings.tries_max:
-        failure = {"message": trouble.message, "traceback": trouble.trace, "hosts": dict(trouble.hosts)}
-        moves.write(tx, lease, state="stuck", owner=None, until=0, failure={**failure, "was": state})
+        # `moves.unstick` goes on from here: it wants to know what was being done, and why.
+        failure = {**trouble.document(), "was": state, "before": scene.move["failure"]}
+        moves.write(tx, lease, state="stuck", owner=None, until=0, failure=failure)
         return Outcome("stuck")
     _begin(tx, lease, attempt=attempt, state=state, line=scene.move["line"])
     seconds = min(settings.retry_first_s * 2 ** min(attempt - 1, 10), settings.retry_last_s)

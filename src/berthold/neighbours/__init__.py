@@ -115,9 +115,17 @@ class Volumes(Protocol):
         Raises `WrongState` while another server has it."""
         ...
 
-    async def detach(self, volume_id: str, server_id: str, *, for_good: bool = False) -> None:
-        """Take the volume back from the server; nothing to do if it has not got it.
-        `for_good`, for a server that is being deleted: a late `attach` for it is refused."""
+    async def undo_attach(self, volume_id: str, server_id: str, move: str) -> None:
+        """Take back what `attach` gave the server for this move, if it did; a late `attach` for the
+        move is refused with `WrongState`."""
+        ...
+
+    async def detach(
+        self, volume_id: str, server_id: str, *, attachment_id: str | None = None, for_good: bool = False
+    ) -> None:
+        """Take the volume back from the server; nothing to do if it has not got it, or has got it
+        anew since `attachment_id`. `for_good`, for a server that is being deleted: a late `attach`
+        for it is refused."""
         ...
 
     async def delete(self, volume_id: str) -> None:
