@@ -13,9 +13,11 @@ and removed at the end of the run, whatever happened.
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,7 @@ import engines
 from berthold.ledger.store import Store
 
 STARTED = pytest.StashKey[engines.PostgreSQL]()
+VERSIONS: set[str] = set()
 
 
 @pytest.fixture(scope="session")
@@ -86,15 +89,22 @@ def store(database_url: str) -> Iterator[Store]:
     store.close()
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Under xdist the worker tells the process that prints."""
+    if (server := session.config.stash.get(STARTED, None)) and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["postgresql"] = server.version
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    VERSIONS.add(getattr(node, "workeroutput", {}).get("postgresql", ""))
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Say which PostgreSQL the tests ran on."""
+    """Say which engines the tests ran on."""
     if server := config.stash.get(STARTED, None):
-        terminalreporter.write_line(f"PostgreSQL {server.version}, SQLite {sqlite_version()}")
-
-
-def sqlite_version() -> str:
-    import sqlite3
-
-    return sqlite3.sqlite_version
+        VERSIONS.add(server.version)
+    if versions := ", ".join(sorted(VERSIONS - {""})):
+        terminalreporter.write_line(f"PostgreSQL {versions}, SQLite {sqlite3.sqlite_version}")

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from berthold.ledger.store import Store, Tx
 
 LONG_S = 30.0
-# A thread that is still running after this long waits for somebody's lock.
-WAITS_S = 0.3
+TICK_S = 0.02
 
 
 def race(calls: Sequence[Callable[[], object]]) -> list[object]:
@@ -71,20 +70,27 @@ class Actor:
         self._go = threading.Event()
         self._store = store
         self._thread = threading.Thread(target=self._run, args=(f, args))
-        if self._stop:
-            event.listen(store.writer, "before_cursor_execute", self._before)
+        self._pid = 0
+        event.listen(store.writer, "before_cursor_execute", self._before)
         self._thread.start()
 
     def reached(self) -> Actor:
         """Wait until it has stopped."""
-        while not self._reached.wait(WAITS_S):
+        while not self._reached.wait(TICK_S):
             assert self._thread.is_alive(), f"never came there: {self.result!r}"
         return self
 
     def waits(self) -> bool:
-        """Whether it is kept waiting by somebody."""
-        self._thread.join(WAITS_S)
-        return self._thread.is_alive()
+        """Whether somebody's lock keeps it waiting (PostgreSQL says so); False once it has ended."""
+        blocked = text("SELECT cardinality(pg_blocking_pids(:pid)) > 0")
+        for _ in range(int(LONG_S / TICK_S)):
+            self._thread.join(TICK_S)
+            if not self._thread.is_alive():
+                return False
+            with self._store.writer.connect() as connection:
+                if self._pid and connection.execute(blocked, {"pid": self._pid}).scalar_one():
+                    return True
+        raise AssertionError("an actor neither waits nor ends")
 
     def go(self) -> Actor:
         """Let it run on."""
@@ -96,8 +102,7 @@ class Actor:
         self._go.set()
         self._thread.join(within_s)
         assert not self._thread.is_alive(), "an actor hangs"
-        if self._stop:
-            event.remove(self._store.writer, "before_cursor_execute", self._before)
+        event.remove(self._store.writer, "before_cursor_execute", self._before)
         return self.result
 
     def _run(self, f: Callable[..., object], args: tuple[Any, ...]) -> None:
@@ -106,8 +111,10 @@ class Actor:
         except Exception as error:
             self.result = error
 
-    def _before(self, _: Tx, __: object, statement: str, *___: object) -> None:
-        mine = threading.current_thread() is self._thread
-        if mine and self._stop and not self._reached.is_set() and self._stop.search(statement):
+    def _before(self, tx: Tx, _: object, statement: str, *__: object) -> None:
+        if threading.current_thread() is not self._thread:
+            return
+        self._pid = getattr(getattr(tx.connection.dbapi_connection, "info", None), "backend_pid", 0)
+        if self._stop and not self._reached.is_set() and self._stop.search(statement):
             self._reached.set()
             assert self._go.wait(LONG_S), "nobody let it go on"
