@@ -2,7 +2,8 @@
 
 `AgentDoor` answers agents of this process directly and all others over HTTP (`routes`).
 M5: whatever carries an older epoch than the host's is refused, in the transaction that
-would write it. Heartbeats are gathered and written once a second, for all hosts together.
+would write it. Heartbeats, and what they tell of sendings, are gathered and written once a
+second, for all hosts together.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from berthold.agent.protocol import (
 from berthold.errors import Refused, Unavailable
 from berthold.ledger import hosts, outbox, schema
 from berthold.ledger.store import Store, Tx
+from berthold.records import progress
 
 log = structlog.get_logger("berthold.agents")
 
@@ -48,6 +50,7 @@ class AgentDoor:
         self.store = store
         self._beaten: set[str] = set()
         self._epochs: dict[str, int] = {}
+        self._progress: dict[str, tuple[str, Mapping[str, int]]] = {}
 
     async def register(self, hello: Hello) -> Welcome:
         try:
@@ -64,6 +67,8 @@ class AgentDoor:
         if self._epochs.get(beat.host, beat.epoch) != beat.epoch:
             raise Fenced(f"epoch {beat.epoch} is over")
         self._beaten.add(beat.host)
+        for ask, far in beat.progress.items():
+            self._progress[ask] = (beat.host, msgspec.structs.asdict(far))
         return beat
 
     async def take(self, take: Take) -> Asks:
@@ -108,6 +113,9 @@ class AgentDoor:
         except Unavailable:
             self._beaten |= beaten
             raise
+        if self._progress:
+            told, self._progress = self._progress, {}
+            await self.store.write(progress.write, told)
         self._epochs, asked = await self.store.read(_news)
         self.store.bus.wake(f"asks:{host_id}" for host_id in asked)
 

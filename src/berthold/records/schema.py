@@ -5,6 +5,7 @@ They share the ledger's metadata, so that one migration history makes all of the
 
 from __future__ import annotations
 
+from sqlalchemy import Column as _Column
 from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
@@ -13,7 +14,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy import Column as _Column
 
 from berthold.ledger.schema import count, document, flag, metadata, moment, ordinal, words
 
@@ -123,3 +123,18 @@ event = Table(
     sqlite_autoincrement=True,
 )
 Index("event_of_action", event.c.action)
+
+# How far the sending of a live migration has come, in bytes, as its source host last said. A row
+# goes once its move is over. Written by records/progress.py.
+progress = Table(
+    "progress",
+    metadata,
+    words("move_id", primary_key=True),
+    count("memory_total_bytes"),
+    count("memory_processed_bytes"),
+    count("memory_remaining_bytes"),
+    count("disk_total_bytes"),
+    count("disk_processed_bytes"),
+    count("disk_remaining_bytes"),
+    moment("told_at"),
+)
