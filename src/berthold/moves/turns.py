@@ -154,7 +154,8 @@ def errands(scene: Scene) -> list[tuple[str, str]]:
     word, errand = found
     move = scene.move
     prefix = f"{move['playbook']}/{scene.facts.get('round', 0)}/{move['line']}/{word}/{move['attempt']}"
-    return [(f"{prefix}/{host_id}", host_id) for host_id in errand.to(scene)]
+    # A move that has left its target and found no other asks nothing of it.
+    return [(f"{prefix}/{host_id}", host_id) for host_id in errand.to(scene) if host_id]
 
 
 def can_act(scene: Scene, host_id: str) -> bool:
@@ -290,10 +291,20 @@ def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) 
         tx,
         lease,
         state="undoing",
-        line=scene.move["line"],
+        line=_begin_of_way_back(scene),
         failure={**trouble.document(), "aborted": is_aborted(scene)},
         facts={**scene.facts, "locating": False, "tried": tried, "again": again},
     )
+
+
+def _begin_of_way_back(scene: Scene) -> int:
+    """The line that failed; or the last call below it whose work was kept when a host was left."""
+    failed: int = scene.move["line"]
+    if not scene.facts.get("round"):
+        return failed
+    book = book_of(scene)
+    calls = [n for n, line in enumerate(book.lines[: book.no_return]) if isinstance(line, Call) and line.undo]
+    return max(failed, *calls) if calls else failed
 
 
 def undo_line(tx: Tx, lease: moves.Lease) -> Outcome:
