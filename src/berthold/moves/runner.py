@@ -53,7 +53,16 @@ class Runner:
         except Exception as error:
             if isinstance(error, Unavailable) and not isinstance(turns.line_of(scene), Call):
                 raise
-            return await self._trouble(lease, scene, Trouble.of(error))
+            return await self._unforeseen(lease, scene, Trouble.of(error))
+
+    async def _unforeseen(self, lease: moves.Lease, scene: Scene, trouble: Trouble) -> Outcome:
+        """The line's own code failed. At the line that decides its asks may have been done all the same."""
+        line = turns.line_of(scene)
+        if scene.move["state"] == "undoing" or not (isinstance(line, Ask) and line.decides):
+            return await self._trouble(lease, scene, trouble)
+        if scene.facts.get("locating"):
+            return await self.store.write(turns.retry_undo, lease, trouble, self.settings)
+        return await self.store.write(turns.locate, lease, trouble)
 
     # -- Forward --------------------------------------------------------------------------
 
