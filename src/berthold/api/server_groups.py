@@ -49,8 +49,6 @@ async def create(call: Call) -> dict[str, Any]:
 def _create(tx: Tx, call: Call, name: str, policy: str) -> Any:
     per_host = call.body.server_group.rules.max_server_per_host
     quotas.ensure_project(tx, call.actor.project_id, call.settings)
-    project = reading.project(tx, call.actor.project_id)
-    assert project is not None
     new = groups.create(
         tx,
         project_id=call.actor.project_id,
@@ -58,7 +56,6 @@ def _create(tx: Tx, call: Call, name: str, policy: str) -> Any:
         name=name,
         policy=policy,
         rules={"max_server_per_host": per_host} if per_host else {},
-        members_max=project["server_group_members_max"],
     )
     return reading.group(tx, new, call.actor.project_id)
 

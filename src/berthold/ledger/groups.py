@@ -14,7 +14,7 @@ from sqlalchemy import delete, select, update
 
 from berthold.errors import NotFound, Refused
 from berthold.ledger import claims, history, quotas, schema
-from berthold.ledger.store import Tx, clock_of, now
+from berthold.ledger.store import Tx, clock_of, greatest, now
 
 group = schema.server_group
 server = schema.server
@@ -28,10 +28,14 @@ def create(
     name: str,
     policy: str,
     rules: Mapping[str, Any],
-    members_max: int,
+    members_max: int | None = None,
 ) -> str:
-    """A new group; its id. Raises `Refused` Q1 when the project has all the groups it may have."""
+    """A new group; its id. `members_max`: what the project's limit says, unless given.
+
+    Raises `Refused` Q1 when the project has all the groups it may have.
+    """
     quotas.charge(tx, project_id, server_groups=1)
+    limit = quotas.members_limit(tx, project_id) if members_max is None else quotas.as_number(members_max)
     new = clock_of(tx).new_id()
     tx.execute(
         group.insert().values(
@@ -42,7 +46,7 @@ def create(
             policy=policy,
             per_host=int(rules.get("max_server_per_host", 1)),
             rules=dict(rules),
-            members_max=quotas.as_number(members_max),
+            members_max=limit,
             created_at=now(tx),
         )
     )
@@ -71,7 +75,13 @@ def join(tx: Tx, group_id: str) -> str:
 
 def part(tx: Tx, group_id: str) -> None:
     """One member less. Whoever calls takes the group off the server in the same transaction."""
-    tx.execute(update(group).where(group.c.id == group_id).values(members=group.c.members - 1))
+    c, limit = group.c, schema.project.c.server_group_members_max
+    tx.execute(update(group).where(c.id == group_id).values(members=c.members - 1))
+    # Where the limit was lowered below the members, it follows them down (Q1).
+    allowed = greatest(
+        tx, select(limit).where(schema.project.c.id == c.project_id).scalar_subquery(), c.members
+    )
+    tx.execute(update(group).where(c.id == group_id, c.members_max > allowed).values(members_max=allowed))
 
 
 def delete_group(tx: Tx, group_id: str) -> None:

@@ -6,17 +6,20 @@ taken by halves. A limit lowered below the use only stops growth.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import BigInteger, literal, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import schema
 from berthold.ledger.store import Tx, greatest, insert
 from berthold.settings import Settings
 
-project = schema.project
+project, group = schema.project, schema.server_group
 COUNTED = ("instances", "cores", "ram", "server_groups")
+LIMITED = (*COUNTED, "server_group_members")
 NO_LIMIT = 2**62
 
 
@@ -36,6 +39,50 @@ def ensure_project(tx: Tx, project_id: str, settings: Settings) -> None:
     tx.execute(
         insert(tx, project).values(id=project_id, **values).on_conflict_do_nothing(index_elements=["id"])
     )
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much is used and may be; a `limit` of -1 is none. Members are counted by group, so `used` is 0."""
+
+    used: int
+    limit: int
+
+
+def of(tx: Tx, project_id: str) -> Mapping[str, Usage]:
+    """What the project uses and may use, by name (`LIMITED`); empty for one that was never seen."""
+    row = tx.execute(select(project).where(project.c.id == project_id)).mappings().first()
+    if row is None:
+        return {}
+    return {what: Usage(row.get(what, 0), _as_limit(row[f"{what}_max"])) for what in LIMITED}
+
+
+def _as_limit(number: int) -> int:
+    return -1 if number >= NO_LIMIT else number
+
+
+def set_limits(tx: Tx, project_id: str, **limits: int) -> None:
+    """The project may use so much from now on (-1: without limit), of what is named. A limit below
+    the use takes nothing away; it stops growth only. The caller has made sure of the project's row."""
+    assert limits.keys() <= set(LIMITED), limits
+    values: dict[str, Any] = {f"{what}_max": as_number(limit) for what, limit in limits.items()}
+    for what in limits.keys() & set(COUNTED):
+        values[f"{what}_ceiling"] = greatest(tx, literal(values[f"{what}_max"], BigInteger), project.c[what])
+    mine = group.c.project_id == project_id
+    if "server_group_members" in limits:
+        # Groups before projects, as everybody locks them.
+        tx.execute(select(group.c.id).where(mine).order_by(group.c.id).with_for_update())
+    tx.execute(update(project).where(project.c.id == project_id).values(values))
+    if "server_group_members" in limits:
+        allowed = greatest(tx, literal(values["server_group_members_max"], BigInteger), group.c.members)
+        tx.execute(update(group).where(mine).values(members_max=allowed))
+
+
+def members_limit(tx: Tx, project_id: str) -> int:
+    """How many members a group of the project may have. After `charge` it cannot change meanwhile."""
+    limit = select(project.c.server_group_members_max).where(project.c.id == project_id)
+    number: int = tx.execute(limit).scalar_one()
+    return number
 
 
 def charge(tx: Tx, project_id: str, **amounts: int) -> None:

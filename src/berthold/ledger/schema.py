@@ -206,7 +206,8 @@ project = Table(
     **COUNTED,
 )
 
-# Written by ledger/groups.py; `moving` and `generation` by ledger/seats.py.
+# Written by ledger/groups.py; `moving` and `generation` by ledger/seats.py; `members_max` by
+# ledger/quotas.py too, when its project's limit changes: it works as a ceiling does.
 server_group = Table(
     "server_group",
     metadata,

@@ -10,7 +10,7 @@ from berthold.api.call import Call
 from berthold.api.microversions import Version
 from berthold.api.views import hosts
 from berthold.api.views.fields import Field, column, constant, iso, iso_long
-from berthold.moves.status import Status, status_of
+from berthold.moves.status import Status, fault_of, status_of
 
 Record = Mapping[str, Any]
 ATTRIBUTES = "os_compute_api:os-extended-server-attributes"
@@ -94,7 +94,7 @@ def _detail(name: str, default: Any = None) -> Any:
 
 def fault(server: Record, call: Call) -> dict[str, Any] | None:
     """Why the server is in error; what only operators may read is left out for others."""
-    known = server["fault"]
+    known = fault_of(server, server["move"])
     if not known or status(server).status not in ("ERROR", "DELETED"):
         return None
     shown = {
