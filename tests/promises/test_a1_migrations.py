@@ -7,6 +7,7 @@ the metadata: what the engine itself says of every table, column, constraint and
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, text
 
 import engines
 from berthold.database import is_current, metadata, upgrade
+from berthold.migrations import __main__ as revisions
 
 COLUMNS = """
     SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
@@ -102,3 +104,15 @@ def test_the_comparison_sees_a_change(bare_url: str, change: str) -> None:
         before = catalog(connection)
         connection.exec_driver_sql(change)
         assert catalog(connection) != before
+
+
+def test_the_first_revisions_are_not_written_again_under_later_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("0001_ledger.py", "0002_records.py", "0003_companions.py", "0004_somebodys.py")
+    for name in names:
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(revisions, "VERSIONS", tmp_path)
+    with pytest.raises(SystemExit, match="0004_somebodys"):
+        revisions.main(["--anew"])
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(names)

@@ -1,7 +1,8 @@
 """`python -m berthold.migrations "what changed"`: write the next revision from the schema modules.
 
 With `--anew` instead of words the first revisions are written again: only until the first
-release, while no database exists that was made by them. Needs ruff (the `test` extra).
+release, while no database exists that was made by them, and refused once there are later
+ones. Needs ruff (the `test` extra).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from berthold.database import migrations, upgrade_engine
 from berthold.ledger.store import engine_for
 
 VERSIONS = Path(__file__).parent / "versions"
+FIRST = ("ledger", "records", "companions")
 
 
 def main(words: list[str]) -> None:
@@ -27,14 +29,14 @@ def main(words: list[str]) -> None:
     if words != ["--anew"]:
         print(write(" ".join(words)))
         return
-    for old in VERSIONS.glob("0*.py"):
-        old.unlink()
-    for module, title in (
-        ("ledger", "The ledger"),
-        ("records", "The records"),
-        ("companions", "The companions"),
-    ):
-        print(write(title, module, _tables_of(module)))
+    first = {f"{number:04}_{module}.py" for number, module in enumerate(FIRST, 1)}
+    # A later revision is somebody's work, and builds on the first ones as they are.
+    if later := {path.name for path in VERSIONS.glob("0*.py")} - first:
+        sys.exit(f"there are later revisions, so the first ones stay: {', '.join(sorted(later))}")
+    for name in first:
+        (VERSIONS / name).unlink(missing_ok=True)
+    for module in FIRST:
+        print(write(f"The first tables of {module}", module, _tables_of(module)))
 
 
 def write(title: str, slug: str = "%%(slug)s", only: Collection[str] | None = None) -> Path:
@@ -53,8 +55,8 @@ def write(title: str, slug: str = "%%(slug)s", only: Collection[str] | None = No
     text = re.sub(r"^ *# .*Alembic.*\n", "", written.read_text(), flags=re.M)
     # On SQLite Alembic puts a boolean default in brackets, which PostgreSQL takes and keeps no less.
     written.write_text(re.sub(r'text\("\((true|false)\)"\)', r'text("\1")', text))
-    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(written)], check=True)
     subprocess.run([sys.executable, "-m", "ruff", "check", "-q", "--fix", str(written)], check=True)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(written)], check=True)
     return written
 
 

@@ -1,6 +1,5 @@
 """The records."""
 
-
 from __future__ import annotations
 
 import sqlalchemy as sa

@@ -1,6 +1,5 @@
 """The companions."""
 
-
 from __future__ import annotations
 
 import sqlalchemy as sa
