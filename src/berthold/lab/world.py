@@ -18,7 +18,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Callable, Coroutine, Generator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -32,7 +32,7 @@ from berthold.agent.ground import Ground
 from berthold.agent.protocol import Ask, Take
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
-from berthold.clock import SeededClock
+from berthold.clock import Clock, SeededClock
 from berthold.companions.volume import files_named
 from berthold.database import metadata
 from berthold.errors import Stale
@@ -62,26 +62,40 @@ LARGE = {**SMALL, "id": "2", "name": "large", "vcpus": 2, "ram": 1024}
 LEASE_S = 5.0
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Something that happens at one instant: `do` is a transaction, or what an agent does. Where a
+    coroutine yields one, an explorer may let others go first, and then sends what `do` gave."""
+
+    name: str
+    do: Callable[[], Any]
+
+
 @coroutine
-def _pause(what: str) -> Generator[str, None, None]:
-    yield what
+def turn(name: str, do: Callable[[], T]) -> Generator[Turn, T, T]:
+    """One turn, when it is this actor's."""
+    return (yield Turn(name, do))
 
 
 class LabStore(Store):
-    """A store in memory whose every transaction is a point where an explorer may switch actors."""
+    """A store whose transactions run in the caller's own turn, on the caller's own thread.
 
-    def __init__(self, clock: SeededClock) -> None:
-        super().__init__("sqlite://", clock=clock)
+    While `switching` every transaction is a `Turn`.
+    """
+
+    def __init__(self, clock: Clock, url: str = "sqlite://") -> None:
+        super().__init__(url, clock=clock)
+        self.inline = True
         self.switching = False
 
     async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self.switching:
-            await _pause(f.__name__)
+            return await turn(f.__name__, lambda: self.write_now(f, *args, **kwargs))
         return self.write_now(f, *args, **kwargs)
 
     async def read(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self.switching:
-            await _pause(f.__name__)
+            return await turn(f.__name__, lambda: self.read_now(f, *args, **kwargs))
         return self.read_now(f, *args, **kwargs)
 
     def connection(self) -> sqlite3.Connection:
@@ -115,10 +129,11 @@ class World:
         memory_mb: int = 4096,
         settings: Settings | None = None,
         tables: MetaData = metadata,
+        url: str = "sqlite://",
     ) -> None:
         self.clock = SeededClock(seed)
         self.settings = settings or Settings()
-        self.store = LabStore(self.clock)
+        self.store = LabStore(self.clock, url)
         tables.create_all(self.store.writer)
         self.ground = Ground(":memory:", clock=self.clock)
         self.door = AgentDoor(self.store)
@@ -232,7 +247,7 @@ class World:
         """The lease under which this world's conductor works on the move; taken if need be."""
         held = self.leases.get(move_id)
         if held is None or not self._holds(held):
-            held = self.leases[move_id] = self.store.write_now(_lease_one, move_id, self.conductor)
+            held = self.leases[move_id] = self.store.write_now(lease_one, move_id, self.conductor)
         return held
 
     @property
@@ -398,7 +413,7 @@ class World:
             self.faults_of[name].forget()
 
 
-def _lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:
+def lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:
     """Take this one move, as a conductor that finds its lease over would."""
     row = tx.execute(
         text(

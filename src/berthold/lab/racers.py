@@ -1,0 +1,116 @@
+"""Who races in the scenarios: coroutines that ask for something and see it through.
+
+Each is a user, the conductor that takes the user's move, and the agents that it asks, one
+after another; what runs at the same time is several of them. They work on a world in memory
+under the explorer and on a world on PostgreSQL in threads of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from berthold.errors import Failure, Stale
+from berthold.lab.explore import forget
+from berthold.lab.world import PROJECT, SMALL, USER, World, lease_one, turn
+from berthold.lab.world import now as run
+from berthold.ledger import groups, moves
+from berthold.ledger.store import Tx
+from berthold.moves import begin
+from berthold.moves.status import line_of
+
+Racer = Callable[[World], Coroutine[Any, Any, Any]]
+
+
+def moving(kind: str, server: str, upto: str | None = None, **wish: Any) -> Racer:
+    """Ask for a move of the server and carry it out (to where line `upto` begins); its final state."""
+
+    async def race(world: World) -> str:
+        by = begin.By(USER, PROJECT, f"req-{kind}-{server}")
+        try:
+            move_id = await world.store.write(begin.begin, kind, server, by, wish)
+        except Failure as no:
+            return type(no).__name__
+        return await carry_out(world, move_id, upto)
+
+    return race
+
+
+def creating(name: str, group: str | None, flavor: Mapping[str, Any] = SMALL, **wishes: Any) -> Racer:
+    """Ask for a new server and carry its create out; its final state."""
+
+    async def race(world: World) -> str:
+        by = begin.By(USER, PROJECT, f"req-create-{name}")
+        wish = begin.NewServer(PROJECT, USER, name, flavor, group_id=group, **wishes)
+        server = (await world.store.write(begin.create_servers, by, [wish]))[0]
+        standing = await world.store.read(moves.unfinished, server)
+        assert standing is not None
+        return await carry_out(world, standing["id"])
+
+    return race
+
+
+def continuing(word: str, server: str) -> Racer:
+    """Confirm or revert what waits, and carry that out; its final state."""
+
+    async def race(world: World) -> str:
+        by = begin.By(USER, PROJECT, f"req-{word}-{server}")
+        f = begin.confirm if word == "confirm" else begin.revert
+        try:
+            await world.store.write(f, server, by)
+        except Failure as no:
+            return type(no).__name__
+        standing = await world.store.read(moves.unfinished, server)
+        if standing is None or standing["kind"] == "delete":
+            return "superseded"
+        return await carry_out(world, standing["id"])
+
+    return race
+
+
+def deleting_group(group: str) -> Racer:
+    async def race(world: World) -> str:
+        await world.store.write(groups.delete_group, group)
+        return "deleted"
+
+    return race
+
+
+async def carry_out(world: World, move_id: str, upto: str | None = None) -> str:
+    """Be the move's conductor and its agents until it ends, or reaches line `upto`; its state then."""
+    try:
+        lease = await world.store.write(lease_one, move_id, "a racer")
+        while True:
+            await forget()
+            outcome = await world.runner.step(lease)
+            if outcome.over:
+                return outcome.state
+            if outcome.wait_s:
+                await turn("an agent", partial(obey, world, move_id))
+            elif upto and await world.store.read(_line, move_id) == upto:
+                return f"at {upto}"
+    except Stale:
+        return "superseded"
+
+
+def _line(tx: Tx, move_id: str) -> str:
+    move = moves.find(tx, move_id)
+    assert move is not None
+    return line_of(move).name
+
+
+def obey(world: World, move_id: str) -> str:
+    """One agent does what the move asks of it next, and answers."""
+    switching, world.store.switching = world.store.switching, False
+    try:
+        for name, agent in world.agents.items():
+            for ask in world.asks(name):
+                if ask.move == move_id:
+                    answer = run(agent.do(ask))
+                    run(world.door.answer(answer))
+                    agent.journal.heard(ask.id)
+                    return f"{name} {ask.verb}: {'done' if answer.ok else answer.reason}"
+        return "nothing to do"
+    finally:
+        world.store.switching = switching
