@@ -81,7 +81,7 @@ async def _add_servers(call: Call, rows: list[reading.Row], shown: list[dict[str
 
 
 def _found(tx: Tx, call: Call, key: str) -> reading.Row:
-    for row in reading.hosts(tx):
+    for row in reading.hosts(tx, ids=[key] if call.version >= BY_UUID else None):
         if _is(row, key, call):
             return row
     raise NotFound(f"Hypervisor with ID '{key}' could not be found.")

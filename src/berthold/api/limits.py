@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from berthold.api.call import Call
+from berthold.api.schemas.servers import METADATA_MAX
 from berthold.api.views.fields import Field, constant, render
 from berthold.ledger import quotas, reading
 from berthold.records import keypairs
@@ -28,7 +29,7 @@ LIMITS: list[Field[Usage]] = [
     Field("maxTotalCores", _of("cores_max")),
     Field("maxTotalRAMSize", _of("ram_max")),
     Field("maxTotalKeypairs", constant(keypairs.PER_USER_MAX)),
-    Field("maxServerMeta", constant(128)),
+    Field("maxServerMeta", constant(METADATA_MAX)),
     Field("maxServerGroups", _of("server_groups_max")),
     Field("maxServerGroupMembers", _of("server_group_members_max")),
     Field("maxImageMeta", constant(128), when="2.1-2.38"),
@@ -60,7 +61,7 @@ QUOTAS: list[Field[Usage]] = [
     Field("cores", _pair("cores")),
     Field("ram", _pair("ram")),
     Field("key_pairs", _fixed(keypairs.PER_USER_MAX)),
-    Field("metadata_items", _fixed(128)),
+    Field("metadata_items", _fixed(METADATA_MAX)),
     Field("server_groups", _pair("server_groups")),
     Field("server_group_members", lambda usage, call: (usage["server_group_members_max"], 0)),
     *(

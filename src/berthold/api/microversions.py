@@ -115,7 +115,7 @@ HISTORY: dict[str, str] = {
     "2.81": "Images may be cached on an aggregate's hosts.",
     "2.82": "The event `accelerator-request-bound` exists.",
     "2.83": "Everybody may filter servers by more of their own attributes.",
-    "2.84": "Instance-action events have details for their owner.",
+    "2.84": "Instance-action events have details, for whom the policy shows them to.",
     "2.85": "`delete_on_termination` of an attached volume may be changed.",
     "2.86": "Extra specs that cannot be right are refused.",
     "2.87": "A server that boots from a volume may be rescued.",

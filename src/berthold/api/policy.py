@@ -58,7 +58,6 @@ RULES: dict[str, frozenset[str]] = {
     "os_compute_api:os-migrate-server:migrate_live:host": ADMIN,
     "os_compute_api:servers:migrations:index": MANAGER,
     "os_compute_api:servers:migrations:show": MANAGER,
-    "os_compute_api:servers:migrations:host": ADMIN,
     "os_compute_api:os-migrations:index": MANAGER,
     "os_compute_api:os-migrations:index:all_projects": ADMIN,
     "os_compute_api:os-migrations:index:host": ADMIN,

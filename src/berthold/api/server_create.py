@@ -15,7 +15,7 @@ from berthold.api import boot_devices
 from berthold.api.call import Call
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
-from berthold.api.schemas.servers import CreateServer, NewServer
+from berthold.api.schemas.servers import METADATA_MAX, CreateServer, NewServer
 from berthold.api.servers import by
 from berthold.errors import Malformed, NotAllowed, NotFound, Refused, WrongState
 from berthold.ledger import quotas, reading
@@ -25,7 +25,6 @@ from berthold.records import aggregates, flavors, keypairs
 
 FORCED_HOST = "os_compute_api:servers:create:forced_host"
 NAMED_HOST = "compute:servers:create:requested_destination"
-METADATA_MAX = 128
 LETTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
@@ -239,11 +238,10 @@ def _check_known(tx: Tx, call: Call, model: begin.NewServer) -> None:
             reading.group(tx, model.group_id, model.project_id)
         if model.key_name is not None:
             _check_key(tx, model.user_id, model.key_name)
-    hosts = reading.hosts(tx) if model.zone or model.host else []
-    own_zone = aggregates.zones(tx) if hosts else {}
-    if model.zone and model.zone not in {own_zone.get(h["name"], h["zone"]) for h in hosts}:
+    zones = {**reading.host_zones(tx), **aggregates.zones(tx)} if model.zone or model.host else {}
+    if model.zone and model.zone not in zones.values():
         raise Malformed("The requested availability zone is not available")
-    if model.host and model.host not in {host["name"] for host in hosts}:
+    if model.host and model.host not in zones:
         raise Malformed(f"Compute host {model.host} could not be found.")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from berthold.api.call import Call
+from berthold.api.schemas.servers import METADATA_MAX
 from berthold.api.servers import unlocked
 from berthold.errors import Malformed, NotAllowed, NotFound
 from berthold.ledger import reading, servers
 from berthold.ledger.store import Tx
 
-ITEMS_MAX = 128
 ABSENT = "Metadata item was not found"
 
 
@@ -75,7 +75,7 @@ def _delete(tx: Tx, call: Call, server_id: str, key: str) -> None:
 
 
 def _write(tx: Tx, server_id: str, metadata: dict[str, str]) -> dict[str, str]:
-    if len(metadata) > ITEMS_MAX:
-        raise NotAllowed(f"Maximum number of metadata items exceeds {ITEMS_MAX}")
+    if len(metadata) > METADATA_MAX:
+        raise NotAllowed(f"Maximum number of metadata items exceeds {METADATA_MAX}")
     servers.change(tx, server_id, metadata=metadata)
     return metadata

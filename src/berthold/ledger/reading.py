@@ -329,6 +329,11 @@ def host_names(tx: Tx) -> dict[str, str]:
     return {row.name: row.id for row in tx.execute(select(host.c.name, host.c.id))}
 
 
+def host_zones(tx: Tx) -> dict[str, str]:
+    """The availability zone that every host's agent gives it, by the host's name."""
+    return {row.name: row.zone for row in tx.execute(select(host.c.name, host.c.zone))}
+
+
 def servers_on(tx: Tx, host_ids: Sequence[str]) -> dict[str, list[Row]]:
     """The servers that live on each of these hosts: {"id", "name"}."""
     found: dict[str, list[Row]] = defaultdict(list)

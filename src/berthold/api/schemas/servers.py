@@ -10,6 +10,8 @@ from berthold.api.schemas.body import Body, Description, Id, Key, Name, Positive
 
 Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern=r"^[^,/]+\Z")]
 Metadata = dict[Key, Value]
+# How many items of metadata a server may have.
+METADATA_MAX = 128
 DiskConfig = Literal["AUTO", "MANUAL"]
 HostName = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9-._]*\Z")]
 Zone = Annotated[str, Meta(min_length=1, max_length=255)]
