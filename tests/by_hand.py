@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from berthold.lab.world import World
+from berthold.lab.world import Turn, World
 from berthold.ledger import moves, schema
 from berthold.ledger.store import Tx
 from berthold.moves import placing
@@ -19,39 +19,51 @@ from berthold.scheduler.candidates import rank
 MakeWorld = Callable[..., World]
 
 
-class Turn:
-    """A conductor's turn on one move, stopped just before one of its transactions."""
+class Halfway:
+    """A conductor's step on one move, stopped just before one of its transactions."""
 
     def __init__(self, world: World, move: str) -> None:
         self._world = world
         self._work = world.runner.step(world.lease(move))
+        self._due: Turn | None = None
         self._outcome: Outcome | None = None
+        self._go_on()
 
-    def until(self, transaction: str) -> Turn:
+    def until(self, transaction: str) -> Halfway:
         """Go on until the transaction of that name is the next thing to happen."""
-        while self._next() != transaction:
-            assert self._outcome is None, f"this turn never comes to {transaction}"
+        while self._due is None or self._due.name != transaction:
+            assert self._outcome is None, f"this step never comes to {transaction}"
+            self._go_on()
         return self
 
     def end(self) -> Outcome:
-        """Take the turn to its end. Raises what it raises."""
+        """Take the step to its end. Raises what it raises."""
         while self._outcome is None:
-            self._next()
+            self._go_on()
         return self._outcome
 
     def drop(self) -> None:
         """The conductor dies here."""
         self._work.close()
 
-    def _next(self) -> str:
+    def _go_on(self) -> None:
         self._world.store.switching = True
         try:
-            return str(self._work.send(None))
+            self._due = self._take_turn() if self._due else self._work.send(None)
         except StopIteration as end:
-            self._outcome = end.value
-            return ""
+            self._due, self._outcome = None, end.value
         finally:
             self._world.store.switching = False
+
+    def _take_turn(self) -> Turn:
+        assert self._due is not None
+        try:
+            result = self._due.do()
+        except Exception as error:
+            due: Turn = self._work.throw(error)
+        else:
+            due = self._work.send(result)
+        return due
 
 
 def under_way(world: World, server: str) -> str:
@@ -61,9 +73,9 @@ def under_way(world: World, server: str) -> str:
     return str(move["id"])
 
 
-def choosing(world: World, move: str) -> Turn:
+def choosing(world: World, move: str) -> Halfway:
     """The move has chosen its host and has not written that down."""
-    return Turn(world, move).until("place_line")
+    return Halfway(world, move).until("place_line")
 
 
 def step_until(world: World, move: str, line: str, *, obey: bool = True) -> None:

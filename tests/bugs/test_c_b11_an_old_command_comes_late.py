@@ -20,8 +20,8 @@ from berthold.errors import NotFound, Stale
 from berthold.lab.world import now
 from berthold.moves.create import CREATE
 from by_hand import (
+    Halfway,
     MakeWorld,
-    Turn,
     choosing,
     ended,
     guest,
@@ -92,7 +92,7 @@ def test_deleted_when_only_the_builders_last_writes_are_missing(
     if transaction == "ask_line":
         world.obey("node1")
     assert guest(world, "node1", one) == ("running", 1)
-    last = Turn(world, create).until(transaction)
+    last = Halfway(world, create).until(transaction)
     delete = world.delete(one)
     assert world.delete(one) == delete, "asked twice it is one delete"
     with pytest.raises(Stale):
