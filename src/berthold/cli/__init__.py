@@ -8,6 +8,7 @@ import typer
 
 from berthold.cli import database, processes
 from berthold.cli.console import Wrong, error
+from berthold.cli.demo import demo
 
 __all__ = ["app", "main"]
 
@@ -21,6 +22,7 @@ app.command()(processes.up)
 app.command()(processes.api)
 app.command()(processes.conductor)
 app.command()(processes.agent)
+app.command()(demo)
 app.add_typer(database.app, name="db")
 
 
