@@ -20,6 +20,7 @@ from berthold.companions.files import ORPHAN_AFTER_SECONDS
 from berthold.companions.image import images_of, make
 from berthold.companions.network import make_network, make_subnet
 from berthold.companions.ports import make_port, plug
+from berthold.companions.volume import begin
 from berthold.errors import Malformed, NotFound, Unavailable, WrongState
 from berthold.ledger.schema import metadata
 from berthold.ledger.store import Store
@@ -351,3 +352,11 @@ def run_at_once(coroutine: Any) -> Any:
     except StopIteration as done:
         return done.value
     raise AssertionError("it waited")
+
+
+def test_volumes_of_users_may_share_a_name_and_stay_apart(store: Store) -> None:
+    """Only what one move makes is recognised by its name; T1: never across projects."""
+    fields = {"name": "disk", "size": 1, "volume_type": "file"}
+    made = [store.write_now(begin, project, None, dict(fields)) for project in ("p1", "p1", "p2")]
+    assert len({row.id for row in made}) == 3
+    assert [row.project_id for row in made] == ["p1", "p1", "p2"]

@@ -213,8 +213,7 @@ def _missing(volume_id: str) -> Failure:
 def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) -> Row[Any]:
     """A volume that is `creating`, or the one that this move began before, as it is now."""
     first = and_(volume.c.move_id == move_id, volume.c.name == fields["name"])
-    row = tx.execute(select(volume).where(first)).one_or_none()
-    if row is not None:
+    if move_id is not None and (row := tx.execute(select(volume).where(first)).one_or_none()) is not None:
         return row
     if fields.get("image_id"):
         owner = Actor(user_id="", user_name="", project_id=project_id, project_name="")
