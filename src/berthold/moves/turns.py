@@ -285,8 +285,7 @@ def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) 
     tried = dict(scene.facts.get("tried", {}))
     if target := scene.move["target_id"]:
         tried[target] = trouble.message
-    elsewhere = not scene.wish.get("host") and not scene.facts.get("abort")
-    again = trouble.again and elsewhere and len(tried) < settings.hosts_tried_max
+    again = trouble.again and _may_go_elsewhere(scene) and len(tried) < settings.hosts_tried_max
     return _begin(
         tx,
         lease,
@@ -305,6 +304,12 @@ def _begin_of_way_back(scene: Scene) -> int:
     book = book_of(scene)
     calls = [n for n, line in enumerate(book.lines[: book.no_return]) if isinstance(line, Call) and line.undo]
     return max(failed, *calls) if calls else failed
+
+
+def _may_go_elsewhere(scene: Scene) -> bool:
+    """Whether the move chose its host itself, and nobody wants it undone."""
+    chosen = any(isinstance(line, Place) for line in book_of(scene).lines[: scene.move["line"] + 1])
+    return chosen and not scene.wish.get("host") and not scene.facts.get("abort")
 
 
 def undo_line(tx: Tx, lease: moves.Lease) -> Outcome:
