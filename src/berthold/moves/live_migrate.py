@@ -1,8 +1,8 @@
 """Live migration: move a running server to another host without stopping it.
 
-    claim target ─ check ─ prepare target ─ send memory ══ switch home ─ move ports ─ discard source ─ release
-         ▲                       ▲               ▲       ║
-         └────────── undo ───────┴───── undo ────┘       ╚═ from here the guest runs on the target
+    claim target ─ check target ─ prepare target ─ send memory ══ switch home ─ move ports ─ discard source
+         ▲                              ▲               ▲       ║      ─ release source
+         └───────────── undo ───────────┴───── undo ────┘       ╚═ from here the guest runs on the target
 
 Promises:
     M1  The server holds a claim on every host that may be running it.

@@ -5,7 +5,8 @@
          └──── undo ─────┴──── undo ────┴────────── undo ──────────┘          ╚═ the guest runs on the target
 
     confirm:  discard source ─ release source
-    revert:   discard target ─ switch home back ─ start on source ─ move ports ─ release target
+    revert:   stop on target ─ discard target ─ switch home back ─ start on source
+              ─ move ports back ─ release target
 
 While it waits (VERIFY_RESIZE) both hosts stay claimed and the source keeps its seat, so a
 revert can never break a rule. A resize may stay on its host if the site allows that: then
