@@ -8,14 +8,15 @@ under the explorer and on a world on PostgreSQL in threads of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from berthold.errors import Failure, Stale
+from berthold.errors import Failure, Refused, Stale
 from berthold.lab.explore import forget
 from berthold.lab.world import PROJECT, SMALL, USER, World, lease_one, turn
 from berthold.lab.world import now as run
-from berthold.ledger import groups, moves
+from berthold.ledger import claims, groups, moves, seats
 from berthold.ledger.store import Tx
 from berthold.moves import begin
 from berthold.moves.status import line_of
@@ -69,6 +70,27 @@ def continuing(word: str, server: str) -> Racer:
     return race
 
 
+def claiming(server: str) -> Racer:
+    """Look where the group's members are, then claim the first host without one; its name."""
+
+    async def race(world: World) -> str:
+        taken = await world.store.read(_taken, server)
+        for name in world.agents:
+            want = claims.Want(server, world.host_id(name), {"VCPU": 1}, role="home")
+            if want.host_id not in taken:
+                with suppress(Refused):
+                    await world.store.write(claims.take, [want])
+                    return name
+        return "refused"
+
+    return race
+
+
+def _taken(tx: Tx, server: str) -> dict[str, int]:
+    member = seats.member_of(tx, server)
+    return seats.holders(tx, member.group)
+
+
 def deleting_group(group: str) -> Racer:
     async def race(world: World) -> str:
         await world.store.write(groups.delete_group, group)
@@ -114,3 +136,17 @@ def obey(world: World, move_id: str) -> str:
         return "nothing to do"
     finally:
         world.store.switching = switching
+
+
+def stepping(move_id: str, steps: int = 1) -> Racer:
+    """The move's conductor, which holds its lease already, takes so many steps; how the last left it."""
+
+    async def race(world: World) -> str:
+        try:
+            for _ in range(steps):
+                outcome = await world.runner.step(world.leases[move_id])
+        except Stale:
+            return "superseded"
+        return outcome.state
+
+    return race

@@ -1,0 +1,273 @@
+"""The races that must come out right, as data: who races, on what, and what must be true at the end.
+
+One list for all engines. In memory the explorer tries every order at the grain of
+transactions; on PostgreSQL real connections race, and each is held between its statements
+while the others run. `stage` furnishes a world and gives the racers; `expect` gives what is
+wrong with how it ended, beyond the promises, which must hold at every instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from berthold.lab.judge import judge
+from berthold.lab.racers import Racer, claiming, continuing, creating, deleting_group, moving, stepping
+from berthold.lab.world import LARGE, PROJECT, USER, World
+from berthold.ledger import servers
+from berthold.moves.status import line_of
+
+Results = Mapping[str, Any]
+Racers = Mapping[str, Racer]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A race. `unpruned`: few enough orders to run each of them to its end."""
+
+    name: str
+    hosts: int
+    stage: Callable[[World], Racers]
+    expect: Callable[[World, Results], Sequence[str]]
+    unpruned: bool = True
+
+
+def always(world: World) -> list[str]:
+    """What must never be: a broken promise now, or at any instant of the history."""
+    return [*world.problems(), *(str(finding) for finding in judge(world.rows("history")))]
+
+
+# -- What must be true at the end ----------------------------------------------------------
+
+
+def wins(*, at_least: int, at_most: int) -> Callable[[World, Results], list[str]]:
+    """So many racers got a place; nobody ends in ERROR."""
+
+    def expect(world: World, results: Results) -> list[str]:
+        won = [name for name, result in results.items() if result in ("running", "done", "waiting")]
+        wrong = [] if at_least <= len(won) <= at_most else [f"{won} won, of {dict(results)}"]
+        return wrong + nobody_in_error(world)
+
+    return expect
+
+
+def nobody_in_error(world: World, _: Results | None = None) -> list[str]:
+    return [
+        f"{row['name']} is in ERROR"
+        for row in world.rows("server")
+        if world.status(row["id"]).status == "ERROR"
+    ]
+
+
+def one_accepted(world: World, results: Results) -> list[str]:
+    """C-b21: of two wishes for one server one is accepted, the other is told that it may not be."""
+    wrong = [] if sorted(results.values()) == ["WrongState", "running"] else [f"results: {dict(results)}"]
+    return wrong + nobody_in_error(world)
+
+
+def all_gone(world: World, results: Results) -> list[str]:
+    """The server was deleted, whatever it was doing, and holds nothing anywhere."""
+    held = [row["server_id"] for row in world.rows("claim")]
+    guests = [name for name in world.agents if world.ground.states(name)]
+    wrong = [] if results["delete"] == "done" else [f"results: {dict(results)}"]
+    return wrong + [f"still held: {held}, {guests}"] * bool(held or guests)
+
+
+# -- Stages --------------------------------------------------------------------------------
+
+
+def members(world: World, count: int, policy: str = "anti-affinity") -> tuple[str, list[str]]:
+    group = world.group(policy)
+    return group, [world.boot(f"web-{number}", group) for number in range(1, count + 1)]
+
+
+def placed_by(world: World, *begun: str) -> Racers:
+    """The conductors of these moves, each about to claim a place."""
+    for move_id in begun:
+        world.lease(move_id)
+    return {f"mover {number}": stepping(move_id) for number, move_id in enumerate(begun, 1)}
+
+
+def claim_claim(world: World) -> Racers:
+    _, (a, b) = members(world, 2)
+    return placed_by(world, world.live_migrate(a), world.live_migrate(b))
+
+
+def three_claims(world: World) -> Racers:
+    _, servers = members(world, 3)
+    return placed_by(world, *(world.live_migrate(server) for server in servers))
+
+
+def live_and_cold(world: World) -> Racers:
+    _, (a, b, c) = members(world, 3)
+    return placed_by(world, world.live_migrate(a), world.migrate(b), world.resize(c, LARGE))
+
+
+def four_claims(world: World) -> Racers:
+    _, servers = members(world, 4)
+    return placed_by(world, *(world.live_migrate(server) for server in servers))
+
+
+def bare_claims(world: World) -> Racers:
+    """Three members that are nowhere; each looks and then claims."""
+    group = world.group("anti-affinity")
+    flavor = {"vcpus": 1, "ram": 0}
+    made = [
+        world.store.write_now(
+            servers.create, project_id=PROJECT, group_id=group, flavor=flavor, user_id=USER, name=name
+        )
+        for name in ("web-1", "web-2", "web-3")
+    ]
+    for server in made:
+        world.store.write_now(servers.change, server, condition="shelved_offloaded")
+    return {f"claimer {number}": claiming(server) for number, server in enumerate(made, 1)}
+
+
+def apart(winners: int) -> Callable[[World, Results], list[str]]:
+    """So many claimers have a host, each another one; the rest were refused."""
+
+    def expect(world: World, results: Results) -> list[str]:
+        won = [result for result in results.values() if result != "refused"]
+        return [] if len(set(won)) == len(won) == winners else [f"results: {dict(results)}"]
+
+    return expect
+
+
+def capacity(world: World) -> Racers:
+    """Three that want the last room of one kind; no group."""
+    begun = []
+    for number in range(3):
+        world.create(f"db-{number}", flavor={**LARGE, "vcpus": 4, "ram": 512})
+        begun.append(world.unfinished()[-1])
+    return placed_by(world, *begun)
+
+
+def at_line(world: World, move_id: str, name: str) -> str:
+    """Step the move until the line is the next to do."""
+    while line_of(world.move(move_id)).name != name:
+        world.step(move_id)
+        for host in world.agents:
+            world.obey(host)
+    return move_id
+
+
+def claim_release(world: World) -> Racers:
+    _, (a, b) = members(world, 2)
+    leaving = at_line(world, world.live_migrate(a), "release source")
+    return {"leaver": stepping(leaving), **placed_by(world, world.live_migrate(b))}
+
+
+def claim_switch(world: World) -> Racers:
+    _, (a, b) = members(world, 2)
+    arriving = at_line(world, world.live_migrate(a), "switch home")
+    return {"arriver": stepping(arriving, 3), **placed_by(world, world.live_migrate(b))}
+
+
+def decided(word: str) -> Callable[[World], Racers]:
+    def stage(world: World) -> Racers:
+        _, (a, b) = members(world, 2)
+        world.resize(a)
+        world.settle()
+        return {word: continuing(word, a), **placed_by(world, world.live_migrate(b))}
+
+    return stage
+
+
+def confirm_revert(world: World) -> Racers:
+    _, (a,) = members(world, 1)
+    world.migrate(a)
+    world.settle()
+    return {"confirm": continuing("confirm", a), "revert": continuing("revert", a)}
+
+
+def one_ended(world: World, results: Results) -> list[str]:
+    wrong = [] if sorted(results.values()) == ["WrongState", "done"] else [f"results: {dict(results)}"]
+    return wrong + nobody_in_error(world)
+
+
+def delete_moving(kind: str, **wish: Any) -> Callable[[World], Racers]:
+    def stage(world: World) -> Racers:
+        _, (a,) = members(world, 1)
+        return {"mover": moving(kind, a, **wish), "delete": moving("delete", a)}
+
+    return stage
+
+
+def twice(world: World) -> Racers:
+    _, (a,) = members(world, 1)
+    return {
+        "one": moving("live-migration", a, upto="check target"),
+        "two": moving("live-migration", a, upto="check target"),
+    }
+
+
+def creates(count: int, policy: str) -> Callable[[World], Racers]:
+    def stage(world: World) -> Racers:
+        group = world.group(policy)
+        begun = []
+        for number in range(count):
+            world.create(f"web-{number}", group)
+            begun.append(world.unfinished()[-1])
+        return placed_by(world, *begun)
+
+    return stage
+
+
+def whole_creates(world: World) -> Racers:
+    group = world.group("anti-affinity")
+    return {name: creating(name, group) for name in ("web-1", "web-2")}
+
+
+def group_goes(world: World) -> Racers:
+    group, (a, b) = members(world, 2)
+    return {
+        "owner": deleting_group(group),
+        **placed_by(world, world.live_migrate(a), world.live_migrate(b)),
+    }
+
+
+def lone_member(world: World) -> Racers:
+    """Affinity: the only member leaves while another is created."""
+    group, (a,) = members(world, 1, "affinity")
+    movers = placed_by(world, world.live_migrate(a))
+    return {**movers, "second member": creating("web-2", group)}
+
+
+def together(world: World, results: Results) -> list[str]:
+    homes = {row["host_id"] for row in world.rows("claim")}
+    return [] if len(homes) == 1 else [f"the group lives on {len(homes)} hosts"]
+
+
+def joined_or_told(world: World, results: Results) -> list[str]:
+    """Whoever came second either waits or is told; the promises judge the rest."""
+    return [] if set(results) == {"mover 1", "second member"} else [str(dict(results))]
+
+
+SCENARIOS = (
+    Scenario("two movers, one free host", 3, claim_claim, wins(at_least=1, at_most=1)),
+    Scenario("two movers, two free hosts", 4, claim_claim, wins(at_least=2, at_most=2)),
+    Scenario("three claims, two hosts", 2, bare_claims, apart(2)),
+    Scenario("three claims, three hosts", 3, bare_claims, apart(3)),
+    Scenario("three movers, one free host", 4, three_claims, wins(at_least=1, at_most=1), unpruned=False),
+    Scenario("three movers, two free hosts", 5, three_claims, wins(at_least=2, at_most=2), unpruned=False),
+    Scenario("live, cold and resize, one free host", 4, live_and_cold, wins(at_least=1, at_most=1), False),
+    Scenario("four movers, two free hosts", 6, four_claims, wins(at_least=2, at_most=2), unpruned=False),
+    Scenario(
+        "three creates on three hosts", 3, creates(3, "anti-affinity"), wins(at_least=3, at_most=3), False
+    ),
+    Scenario("three creates, two hosts' room", 2, capacity, wins(at_least=2, at_most=2), unpruned=False),
+    Scenario("two first members of an affinity group", 3, creates(2, "affinity"), together),
+    Scenario("three first members of an affinity group", 3, creates(3, "affinity"), together, False),
+    Scenario("a claim while its host is released", 3, claim_release, wins(at_least=1, at_most=2)),
+    Scenario("a claim while a home is switched", 3, claim_switch, wins(at_least=1, at_most=1)),
+    Scenario("a claim while a resize is confirmed", 3, decided("confirm"), wins(at_least=1, at_most=2)),
+    Scenario("a claim while a resize is reverted", 3, decided("revert"), wins(at_least=1, at_most=2), False),
+    Scenario("confirm against revert", 2, confirm_revert, one_ended),
+    Scenario("delete against a live migration", 2, delete_moving("live-migration"), all_gone, False),
+    Scenario("delete against a migration", 2, delete_moving("migration"), all_gone, False),
+    Scenario("two live migrations of one server", 2, twice, one_accepted),
+    Scenario("two whole creates on two hosts", 2, whole_creates, wins(at_least=2, at_most=2), False),
+    Scenario("the group is deleted under its movers", 4, group_goes, wins(at_least=2, at_most=2)),
+    Scenario("a lone affinity member leaves while one joins", 3, lone_member, joined_or_told, False),
+)

@@ -1,0 +1,201 @@
+"""Every line of the everyday playbooks goes wrong: power and volumes, on a server that stays at home.
+
+Before the point of no return the server, its guest and its volumes end as they were; after it
+the move ends as it was meant to. What the guest is and what the server says of it agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from berthold.lab.furniture import add_volume
+from berthold.lab.judge import judge
+from berthold.lab.world import World
+from berthold.moves import begin
+from berthold.moves.playbook import Ask
+from berthold.moves.power import GUEST_AT_REST
+from stage import PLAY, Play, Scene, booted, go_to, mishaps, on_stage, settle
+
+FAILS_FOR_GOOD = (
+    "its code raises",
+    "the agent refuses",
+    "the host does nothing and is silent",
+    "the neighbour refuses",
+)
+
+
+def wish(kind: str) -> Callable[[World, str | None], str]:
+    """Begin that move of the server."""
+
+    def start(world: World, server: str | None) -> str:
+        assert server is not None
+        return world.store.write_now(begin.begin, kind, server, world.by(), {})
+
+    return start
+
+
+def after(*kinds: str) -> Callable[[World], str]:
+    """A server that has had these moves."""
+
+    def prepare(world: World) -> str:
+        server = booted(world)
+        add_volume(world, "extra")
+        for kind in kinds:
+            start = attach if kind == "attach" else wish(kind)
+            start(world, server)
+            world.settle()
+        return server
+
+    return prepare
+
+
+def extra(world: World) -> str:
+    return next(str(row["id"]) for row in world.rows("volume") if row["name"] == "extra")
+
+
+def attach(world: World, server: str | None) -> str:
+    assert server is not None
+    world.store.write_now(begin.attach_volume, server, world.by(), extra(world))
+    return world.unfinished()[0]
+
+
+def detach(world: World, server: str | None) -> str:
+    assert server is not None
+    world.store.write_now(begin.detach_volume, server, world.by(), extra(world))
+    return world.unfinished()[0]
+
+
+@dataclass(frozen=True)
+class Everyday:
+    """A play, the server's status at its good end, and how many volumes it has then."""
+
+    play: Play
+    status: str
+    volumes: int = 2
+
+
+def _play(
+    name: str,
+    playbook: str,
+    *before: str,
+    status: str,
+    volumes: int = 2,
+    start: Callable[..., str] | None = None,
+) -> Everyday:
+    return Everyday(Play(name, playbook, after(*before), start or wish(playbook)), status, volumes)
+
+
+EVERYDAY = {
+    each.play.name: each
+    for each in (
+        _play("stop", "stop", status="SHUTOFF"),
+        _play("start", "start", "stop", status="ACTIVE"),
+        _play("reboot", "reboot", status="ACTIVE"),
+        _play("hard reboot", "hard-reboot", status="ACTIVE"),
+        _play("hard reboot when stopped", "hard-reboot", "stop", status="ACTIVE"),
+        _play("hard reboot when paused", "hard-reboot", "pause", status="ACTIVE"),
+        _play("pause", "pause", status="PAUSED"),
+        _play("unpause", "unpause", "pause", status="ACTIVE"),
+        _play("attach", "attach-volume", status="ACTIVE", volumes=3, start=attach),
+        _play("attach when stopped", "attach-volume", "stop", status="SHUTOFF", volumes=3, start=attach),
+        _play("detach", "detach-volume", "attach", status="ACTIVE", start=detach),
+        _play("detach when paused", "detach-volume", "attach", "pause", status="PAUSED", start=detach),
+    )
+}
+PLAY.update({name: each.play for name, each in EVERYDAY.items()})
+
+LINES = [
+    pytest.param(name, number, mishap, id=f"{name}-{line.name}-{mishap}")
+    for name, each in EVERYDAY.items()
+    for number, line in enumerate(each.play.book.lines)
+    for mishap in mishaps(line)
+]
+BACK = [
+    pytest.param(name, number, mishap, id=f"{name}-back at {line.name}-{mishap}")
+    for name, each in EVERYDAY.items()
+    for number, line in enumerate(each.play.book.lines[: each.play.book.no_return])
+    for mishap in mishaps(line)
+]
+
+
+def _asked(scene: Scene) -> bool:
+    return any(ask["move_id"] == scene.move for ask in scene.world.rows("ask"))
+
+
+def reach(scene: Scene, line: int) -> None:
+    """Step until the line is the next to do; if it is the first, what it asks is asked."""
+    go_to(scene, line)
+    if isinstance(scene.play.book.lines[line], Ask) and not _asked(scene):
+        scene.world.step(scene.move)
+
+
+@pytest.mark.parametrize(("play", "line", "mishap"), LINES)
+def test_an_everyday_line_goes_wrong(play: str, line: int, mishap: str) -> None:
+    with on_stage(play) as scene:
+        reach(scene, line)
+        mishaps(scene.play.book.lines[line])[mishap](scene)
+        settle(scene)
+        sound(scene)
+        if line >= scene.play.book.no_return:
+            assert arrived(scene)
+        else:
+            assert arrived(scene) or undone(scene)
+            if mishap in FAILS_FOR_GOOD:
+                assert undone(scene)
+
+
+@pytest.mark.parametrize(("play", "line", "mishap"), BACK)
+def test_an_everyday_line_goes_wrong_on_the_way_back(play: str, line: int, mishap: str) -> None:
+    with on_stage(play) as scene:
+        last = scene.play.book.no_return - 1
+        reach(scene, last)
+        mishaps(scene.play.book.lines[last])["the agent refuses"](scene)
+        go_to(scene, line, "undoing")
+        for faults in scene.world.faults_of.values():
+            faults.forget()
+        mishaps(scene.play.book.lines[line])[mishap](scene)
+        settle(scene)
+        sound(scene)
+        assert undone(scene)
+
+
+def sound(scene: Scene) -> None:
+    """No promise is broken, nobody is stuck, and server, guest and volume service agree."""
+    world, server = scene.world, scene.world.server(scene.server)
+    assert world.problems() == []
+    assert judge(world.rows("history")) == []
+    assert scene.settled, world.move(scene.move)
+    home = world.home(scene.server)
+    assert home is not None
+    guest = world.ground.place(home, scene.server)
+    assert guest is not None
+    assert guest.state == GUEST_AT_REST[server["condition"]]
+    noted = sorted(volume["volume_id"] for volume in server["volumes"])
+    assert sorted(volume["volume_id"] for volume in guest.guest.volumes) == noted
+    assert sorted(row["volume_id"] for row in world.rows("volume_attachment")) == noted
+    in_use = sorted(row["id"] for row in world.rows("volume") if row["status"] == "in-use")
+    assert in_use == noted
+
+
+def undone(scene: Scene) -> bool:
+    """The move left no trace."""
+    if scene.state() != "undone":
+        return False
+    status = scene.world.status(scene.server)
+    assert (status.status, status.task_state) == (scene.status, None)
+    assert scene.world.picture() == scene.before
+    return True
+
+
+def arrived(scene: Scene) -> bool:
+    """The move ended as it was meant to."""
+    if scene.state() != "done":
+        return False
+    status = scene.world.status(scene.server)
+    wanted = EVERYDAY[scene.play.name]
+    assert (status.status, status.task_state) == (wanted.status, None)
+    assert len(scene.world.server(scene.server)["volumes"]) == wanted.volumes
+    return True
