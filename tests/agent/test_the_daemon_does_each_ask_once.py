@@ -23,6 +23,7 @@ from berthold.agent.protocol import (
     Guest,
     Heard,
     Hello,
+    Progress,
     Report,
     Running,
     Take,
@@ -38,6 +39,7 @@ class ControlPlane:
         self.epoch = 0
         self.hellos: list[Hello] = []
         self.beats = 0
+        self.progress: dict[str, Progress] = {}
         self.asks: list[Ask] = []
         self.answers: list[Answer] = []
         self.reports: list[Report] = []
@@ -61,6 +63,7 @@ class ControlPlane:
     async def heartbeat(self, beat: Beat) -> Beat:
         self._reach(beat.epoch)
         self.beats += 1
+        self.progress.update(beat.progress)
         return beat
 
     async def take(self, take: Take) -> Asks:
@@ -183,6 +186,14 @@ def test_an_older_ask_is_old_news_once_a_later_one_has_begun() -> None:
     assert (late.ok, late.reason) == (False, SUPERSEDED)
     assert by_hand(daemon.do(ask(1, "spawn", server="s-2"))).ok is True
     assert driver.guests() == [Running("s-2", "running")]
+
+
+def test_a_look_at_the_console_makes_no_older_ask_old_news() -> None:
+    _, daemon = stepped(Ground())
+    by_hand(daemon.do(ask(1, "spawn")))
+    look = by_hand(daemon.do(ask(3, "console")))
+    assert look.facts["output"].endswith("login:")
+    assert by_hand(daemon.do(ask(2, "stop"))).facts == {"was_running": True}
 
 
 def test_an_ask_of_an_epoch_that_is_over_is_not_done() -> None:
@@ -371,3 +382,24 @@ def test_a_death_in_the_driver_ends_the_daemon_without_an_answer() -> None:
         assert plane.answers == []
 
     asyncio.run(story())
+
+
+def test_the_console_is_shown_while_a_send_is_under_way_whose_progress_the_heartbeats_tell() -> None:
+    async def story(plane: ControlPlane, driver: Recorder, daemon: Daemon) -> None:
+        await until(lambda: plane.hellos)
+        plane.ask(ask(1, "spawn"))
+        await until(lambda: len(plane.answers) == 1)
+        driver.faults.plan("stall", verb="send")
+        plane.ask(ask(2, "send", target="node2"))
+        await until(lambda: ("send", "s-1") in driver.begun)
+        plane.ask(ask(3, "console"))
+        await until(lambda: len(plane.answers) == 2)
+        assert plane.answers[-1].ask == ask(3, "console").id
+        sent = ask(2, "send").id
+        await until(lambda: sent in plane.progress)
+        assert plane.progress[sent].memory_total_bytes == 512 << 20
+        plane.ask(ask(4, "discard"))
+        await until(lambda: len(plane.answers) == 4)
+        await until(lambda: not daemon.progress())
+
+    with_daemon(story)
