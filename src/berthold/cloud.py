@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +36,7 @@ log = structlog.get_logger("berthold.cloud")
 # How long a part may take to stop. All together stay within a few seconds.
 STOP_S = 6.0
 REQUESTS_END_S = 1
+LOOK_S = 0.05
 
 
 class Part(Protocol):
@@ -102,6 +103,28 @@ class Looped:
             self._work.close()
         else:
             self._task.cancel()
+
+
+class After:
+    """A part that begins when `ready` says so, or in the end without it."""
+
+    def __init__(self, ready: Callable[[], bool], part: Part, patience_s: float = 30.0) -> None:
+        self._ready = ready
+        self._part = part
+        self._patience_s = patience_s
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        for _ in range(int(self._patience_s / LOOK_S)):
+            if self._ready() or self._stopping.is_set():
+                break
+            await asyncio.sleep(LOOK_S)
+        if not self._stopping.is_set():
+            await self._part.run()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._part.stop()
 
 
 def application(four: Companions, settings: Settings, door: AgentDoor, agents_token: str) -> Starlette:

@@ -72,10 +72,14 @@ async def _up(home: Home, listener: socket.socket, ground: Ground, drivers: list
     with _store(home.database_url) as store:
         four = await _companions(home, store)
         door = AgentDoor(store)
+        daemons = [Daemon(door, driver, ground.journal(driver.name)) for driver in drivers]
+        conductor = Conductor(store, four.neighbours, settings, socket.gethostname())
         parts: list[cloud.Part] = [
-            Conductor(store, four.neighbours, settings, socket.gethostname()),
+            # While the cloud was down no host was heard. A conductor that went on with unfinished
+            # moves before they have registered would find no host to place a server on.
+            cloud.After(lambda: all(daemon.welcome for daemon in daemons), conductor),
             cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener),
-            *(cloud.agent(Daemon(door, driver, ground.journal(driver.name))) for driver in drivers),
+            *map(cloud.agent, daemons),
             cloud.door(door),
         ]
         home.write_clouds_yaml(address)

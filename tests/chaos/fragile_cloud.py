@@ -1,0 +1,41 @@
+"""`python fragile_cloud.py up …`: `berthold up` that kills itself where it is told to.
+
+The file `kill` in the data directory names a playbook and the number of a line. When a
+conductor is about to begin that line, the process is gone as after `kill -9`. Leases are
+short, so that a test need not wait for those of the dead.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from berthold import cli
+from berthold.cli import processes
+from berthold.ledger import moves
+from berthold.moves import turns
+from berthold.moves.runner import Runner
+from berthold.moves.turns import Outcome
+from berthold.settings import Settings
+
+ORDER = Path(sys.argv[sys.argv.index("--data") + 1]) / "kill"
+step = Runner.step
+
+
+async def fragile_step(self: Runner, lease: moves.Lease) -> Outcome:
+    if ORDER.exists():
+        playbook, line = ORDER.read_text().split()
+        move: Any = (await self.store.read(turns.look, lease)).scene.move
+        if move["playbook"] == playbook and move["line"] == int(line):
+            os.kill(os.getpid(), signal.SIGKILL)
+    return await step(self, lease)
+
+
+if __name__ == "__main__":
+    Runner.step = fragile_step  # type: ignore[method-assign]
+    vars(processes)["Settings"] = partial(Settings, lease_s=1.0, scan_s=0.2)
+    cli.main()
