@@ -12,14 +12,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, or_, select, update
+from sqlalchemy import and_, bindparam, or_, select, text, update
 
 from berthold.errors import NotFound, Stale, WrongState
 from berthold.ledger import outbox, schema
-from berthold.ledger.store import Tx, announce, clock_of, now
+from berthold.ledger.store import Tx, announce, clock_of, moment, now
 
 move = schema.move
 WORKED_ON = ("running", "undoing")
+
+INSERT = move.insert()
+UNFINISHED = select(move).where(
+    move.c.server_id == bindparam("server"), text("state IN ('running','undoing','waiting','stuck')")
+)
+SEE = select(move).where(
+    move.c.id == bindparam("move"),
+    move.c.epoch == bindparam("epoch"),
+    text("state IN ('running','undoing')"),
+)
+HOLD = SEE.with_for_update()
+WRITE = (
+    update(move)
+    .where(move.c.id == bindparam("of_move"), move.c.epoch == bindparam("at_epoch"))
+    .returning(move.c.id)
+)
 
 
 @dataclass(frozen=True)
@@ -51,36 +67,30 @@ def begin(
             f"Cannot begin '{kind}' of instance {server_id} while its {standing['kind']} is"
             f" {standing['state']} (move {standing['id']})"
         )
-    new = clock_of(tx).new_id()
-    moment = now(tx)
-    tx.execute(
-        move.insert().values(
-            id=new,
-            server_id=server_id,
-            kind=kind,
-            playbook=playbook,
-            state="running",
-            line_since=moment,
-            source_id=source_id,
-            wish=dict(wish),
-            request_id=request_id,
-            user_id=user_id,
-            project_id=project_id,
-            created_at=moment,
-            updated_at=moment,
-        )
-    )
+    new, present = clock_of(tx).new_id(), moment(tx)
+    row = {
+        "id": new,
+        "server_id": server_id,
+        "kind": kind,
+        "playbook": playbook,
+        "state": "running",
+        "line_since": present,
+        "source_id": source_id,
+        "wish": dict(wish),
+        "request_id": request_id,
+        "user_id": user_id,
+        "project_id": project_id,
+        "created_at": present,
+        "updated_at": present,
+    }
+    tx.execute(INSERT, row)
     announce(tx, "moves")
     return new
 
 
 def unfinished(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     """The server's one unfinished move, if it has one."""
-    row = (
-        tx.execute(select(move).where(move.c.server_id == server_id, move.c.state.in_(schema.UNFINISHED)))
-        .mappings()
-        .first()
-    )
+    row = tx.execute(UNFINISHED, {"server": server_id}).mappings().first()
     return dict(row) if row else None
 
 
@@ -193,15 +203,7 @@ def give_back(tx: Tx, lease: Lease, seconds: float = 0.0) -> None:
 
 def hold(tx: Tx, lease: Lease) -> Mapping[str, Any]:
     """The move's row, held until the transaction ends. Raises `Stale` when the lease is over (M5)."""
-    row = (
-        tx.execute(
-            select(move)
-            .where(move.c.id == lease.move_id, move.c.epoch == lease.epoch, move.c.state.in_(WORKED_ON))
-            .with_for_update()
-        )
-        .mappings()
-        .first()
-    )
+    row = tx.execute(HOLD, {"move": lease.move_id, "epoch": lease.epoch}).mappings().first()
     if row is None:
         raise Stale(f"move {lease.move_id} is not worked on at epoch {lease.epoch} any more")
     return dict(row)
@@ -209,15 +211,7 @@ def hold(tx: Tx, lease: Lease) -> Mapping[str, Any]:
 
 def seen(tx: Tx, lease: Lease) -> Mapping[str, Any]:
     """The move's row, not held. Raises `Stale` when the lease is over."""
-    row = (
-        tx.execute(
-            select(move).where(
-                move.c.id == lease.move_id, move.c.epoch == lease.epoch, move.c.state.in_(WORKED_ON)
-            )
-        )
-        .mappings()
-        .first()
-    )
+    row = tx.execute(SEE, {"move": lease.move_id, "epoch": lease.epoch}).mappings().first()
     if row is None:
         raise Stale(f"move {lease.move_id} is not worked on at epoch {lease.epoch} any more")
     return dict(row)
@@ -230,12 +224,8 @@ def remember(tx: Tx, move_id: str, facts: Mapping[str, Any]) -> None:
 
 def write(tx: Tx, lease: Lease, **columns: Any) -> None:
     """Write progress. The caller holds the row."""
-    row = tx.execute(
-        update(move)
-        .where(move.c.id == lease.move_id, move.c.epoch == lease.epoch)
-        .values(updated_at=now(tx), **columns)
-        .returning(move.c.id)
-    ).first()
+    key = {"of_move": lease.move_id, "at_epoch": lease.epoch}
+    row = tx.execute(WRITE, {**key, "updated_at": moment(tx), **columns}).first()
     assert row is not None, f"move {lease.move_id} was not held"
 
 

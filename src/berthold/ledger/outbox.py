@@ -12,13 +12,33 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, text, update
 
 from berthold.ledger import schema
-from berthold.ledger.store import Tx, announce, clock_of, now
+from berthold.ledger.store import Tx, announce, clock_of, moment
 
 ask = schema.ask
 host = schema.host
+
+INSERT = ask.insert()
+ASKED = select(ask.c.id).where(ask.c.move_id == bindparam("move"), ask.c.slot == bindparam("slot"))
+NUMBER = (
+    update(host)
+    .where(host.c.id == bindparam("host"))
+    .values(asks=host.c.asks + 1)
+    .returning(host.c.asks, host.c.epoch)
+)
+OF_SLOTS = select(ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.c.answer).where(
+    ask.c.move_id == bindparam("move"), ask.c.slot.in_(bindparam("slots", expanding=True))
+)
+# The index of open asks is partial: the engines use it for this very text only.
+OPEN = select(ask).where(text("state = 'open'"), ask.c.host_id == bindparam("host")).order_by(ask.c.seq)
+ANSWER = (
+    update(ask)
+    .where(ask.c.id == bindparam("ask"), ask.c.host_id == bindparam("of_host"), ask.c.state == "open")
+    .values(state="done", answer=bindparam("answer"), answered_at=bindparam("answered_at"))
+    .returning(ask.c.move_id)
+)
 
 
 @dataclass(frozen=True)
@@ -37,44 +57,34 @@ def send(
     tx: Tx, *, move_id: str, slot: str, server_id: str, host_id: str, verb: str, args: Mapping[str, Any]
 ) -> None:
     """Ask the host's agent to do `verb`. Repeated for the same slot it asks nothing new."""
-    if tx.execute(select(ask.c.id).where(ask.c.move_id == move_id, ask.c.slot == slot)).first():
+    if tx.execute(ASKED, {"move": move_id, "slot": slot}).first():
         return
-    numbered = tx.execute(
-        update(host)
-        .where(host.c.id == host_id)
-        .values(asks=host.c.asks + 1)
-        .returning(host.c.asks, host.c.epoch, host.c.status)
-    ).one()
-    tx.execute(
-        ask.insert().values(
-            id=clock_of(tx).new_id(),
-            move_id=move_id,
-            slot=slot,
-            server_id=server_id,
-            host_id=host_id,
-            host_epoch=numbered.epoch,
-            seq=numbered.asks,
-            verb=verb,
-            args=dict(args),
-            asked_at=now(tx),
-        )
-    )
+    numbered = tx.execute(NUMBER, {"host": host_id}).one()
+    row = {
+        "id": clock_of(tx).new_id(),
+        "move_id": move_id,
+        "slot": slot,
+        "server_id": server_id,
+        "host_id": host_id,
+        "host_epoch": numbered.epoch,
+        "seq": numbered.asks,
+        "verb": verb,
+        "args": dict(args),
+        "asked_at": moment(tx),
+    }
+    tx.execute(INSERT, row)
     announce(tx, f"asks:{host_id}")
 
 
 def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
     """What was asked for these slots, and what came of it."""
-    rows = tx.execute(
-        select(ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.c.answer).where(
-            ask.c.move_id == move_id, ask.c.slot.in_(list(slots))
-        )
-    )
+    rows = tx.execute(OF_SLOTS, {"move": move_id, "slots": list(slots)})
     return [Sent(*row) for row in rows]
 
 
 def open_for(tx: Tx, host_id: str) -> list[Mapping[str, Any]]:
     """What the host has not yet answered, oldest first."""
-    rows = tx.execute(select(ask).where(ask.c.state == "open", ask.c.host_id == host_id).order_by(ask.c.seq))
+    rows = tx.execute(OPEN, {"host": host_id})
     return [dict(row) for row in rows.mappings()]
 
 
@@ -85,12 +95,8 @@ def hosts_asked(tx: Tx) -> list[str]:
 
 def record_answer(tx: Tx, ask_id: str, host_id: str, answer: Mapping[str, Any]) -> bool:
     """Write an answer down, once; whether this was the first. The caller has checked the epoch."""
-    row = tx.execute(
-        update(ask)
-        .where(ask.c.id == ask_id, ask.c.host_id == host_id, ask.c.state == "open")
-        .values(state="done", answer=dict(answer), answered_at=now(tx))
-        .returning(ask.c.move_id)
-    ).first()
+    heard = {"ask": ask_id, "of_host": host_id, "answer": dict(answer), "answered_at": moment(tx)}
+    row = tx.execute(ANSWER, heard).first()
     if row is None:
         return False
     announce(tx, f"move:{row.move_id}")

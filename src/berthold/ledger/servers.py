@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from berthold.errors import NotFound
 from berthold.ledger import claims, groups, quotas, schema
-from berthold.ledger.store import Tx, clock_of, now
+from berthold.ledger.store import Tx, clock_of, moment, now
 
 server = schema.server
+
+INSERT = server.insert()
+FIND = select(server).where(server.c.id == bindparam("server"))
+CHANGE = update(server).where(server.c.id == bindparam("of_server"))
 
 
 def create(
@@ -28,22 +32,21 @@ def create(
     """
     rule = groups.join(tx, group_id) if group_id else "none"
     quotas.charge(tx, project_id, instances=1, cores=flavor["vcpus"], ram=flavor["ram"])
-    new = clock_of(tx).new_id()
-    tx.execute(
-        server.insert().values(
-            id=new,
-            project_id=project_id,
-            group_id=group_id,
-            rule=rule,
-            condition="building",
-            flavor=dict(flavor),
-            cores=flavor["vcpus"],
-            ram=flavor["ram"],
-            created_at=now(tx),
-            updated_at=now(tx),
-            **columns,
-        )
-    )
+    new, present = clock_of(tx).new_id(), moment(tx)
+    row = {
+        "id": new,
+        "project_id": project_id,
+        "group_id": group_id,
+        "rule": rule,
+        "condition": "building",
+        "flavor": dict(flavor),
+        "cores": flavor["vcpus"],
+        "ram": flavor["ram"],
+        "created_at": present,
+        "updated_at": present,
+        **columns,
+    }
+    tx.execute(INSERT, row)
     return new
 
 
@@ -73,14 +76,14 @@ def hold(tx: Tx, server_id: str) -> Mapping[str, Any]:
 
 def find(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     """The row, deleted or not."""
-    row = tx.execute(select(server).where(server.c.id == server_id)).mappings().first()
+    row = tx.execute(FIND, {"server": server_id}).mappings().first()
     return dict(row) if row else None
 
 
 def change(tx: Tx, server_id: str, **columns: Any) -> None:
     """Write columns that no promise rests on (name, metadata, condition, ports, fault …)."""
     assert not columns.keys() & {"group_id", "rule", "cores", "ram", "project_id"}, columns.keys()
-    tx.execute(update(server).where(server.c.id == server_id).values(updated_at=now(tx), **columns))
+    tx.execute(CHANGE, {"of_server": server_id, "updated_at": moment(tx), **columns})
 
 
 def recharge(tx: Tx, server_id: str, cores: int, ram: int) -> None:

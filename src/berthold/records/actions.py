@@ -6,30 +6,32 @@ them. What is being done right now is not here but in the move (`moves/status.py
 
 from __future__ import annotations
 
-from sqlalchemy import update
+from sqlalchemy import bindparam, update
 
-from berthold.ledger.store import Tx, now
+from berthold.ledger.store import Tx, moment
 from berthold.records.schema import action, event
+
+BEGIN = action.insert().returning(action.c.number)
+TOUCH = update(action).where(action.c.number == bindparam("number_of"))
+RECORD = event.insert()
 
 
 def begin(
     tx: Tx, *, request_id: str, server_id: str, move_id: str, name: str, user_id: str, project_id: str
 ) -> int:
     """Somebody asked for `name` (Nova's word: create, live-migration, migrate …); the action's number."""
-    number: int = tx.execute(
-        action.insert()
-        .values(
-            request_id=request_id,
-            server_id=server_id,
-            move_id=move_id,
-            action=name,
-            user_id=user_id,
-            project_id=project_id,
-            started_at=now(tx),
-            updated_at=now(tx),
-        )
-        .returning(action.c.number)
-    ).scalar_one()
+    present = moment(tx)
+    row = {
+        "request_id": request_id,
+        "server_id": server_id,
+        "move_id": move_id,
+        "action": name,
+        "user_id": user_id,
+        "project_id": project_id,
+        "started_at": present,
+        "updated_at": present,
+    }
+    number: int = tx.execute(BEGIN, row).scalar_one()
     return number
 
 
@@ -44,25 +46,22 @@ def record(
     traceback: str | None = None,
 ) -> None:
     """A line came to its end; with `details`, to a bad one."""
-    tx.execute(
-        event.insert().values(
-            action=number,
-            event=name,
-            result="Error" if details else "Success",
-            host=host,
-            details=details,
-            traceback=traceback,
-            started_at=since,
-            finished_at=now(tx),
-        )
-    )
-    tx.execute(update(action).where(action.c.number == number).values(updated_at=now(tx)))
+    present = moment(tx)
+    row = {
+        "action": number,
+        "event": name,
+        "result": "Error" if details else "Success",
+        "host": host,
+        "details": details,
+        "traceback": traceback,
+        "started_at": since,
+        "finished_at": present,
+    }
+    tx.execute(RECORD, row)
+    tx.execute(TOUCH, {"number_of": number, "updated_at": present})
 
 
 def end(tx: Tx, number: int, *, failed: bool) -> None:
     """The action is over."""
-    tx.execute(
-        update(action)
-        .where(action.c.number == number)
-        .values(message="Error" if failed else None, updated_at=now(tx))
-    )
+    ended = {"message": "Error" if failed else None, "updated_at": moment(tx)}
+    tx.execute(TOUCH, {"number_of": number, **ended})
