@@ -14,7 +14,7 @@ ROOM = {"VCPU": 4}
 
 def history(*rows: Row) -> list[Row]:
     """Events in order; what a row does not say is as for a server without a group."""
-    plain = {
+    plain: Row = {
         "claim_id": None, "server_id": None, "host_id": None, "move_id": None, "group_id": None,
         "policy": "none", "per_host": 1, "amounts": {},
     }  # fmt: skip

@@ -13,14 +13,13 @@ been looked at. Without it every order is run to its end.
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from structlog.testing import capture_logs
 
-from berthold.lab.choices import Choices
+from berthold.lab.choices import Choices, at_random
 from berthold.lab.world import Turn, World, turn
 from berthold.ledger.schema import host
 
@@ -256,6 +255,6 @@ def every_order(
 
 def random_orders(explorer: Explorer, seed: int, runs: int) -> Explored:
     """So many orders by chance, each from the same beginning."""
-    for number in range(runs):
-        explorer.play(Choices(chance=random.Random(f"{seed}/{number}")))
+    for choices in at_random(seed, runs):
+        explorer.play(choices)
     return explorer.found

@@ -1,0 +1,163 @@
+"""The races of `lab/scenarios.py` on PostgreSQL: real connections, transactions really open at once.
+
+Each racer is a thread with connections of its own. Once all run freely; then each in turn is
+held between two statements of an open transaction while the others run as far as they can.
+However it goes, the same must be true as in memory.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select
+
+import engines
+from berthold.database import metadata
+from berthold.lab.racers import Racer
+from berthold.lab.scenarios import SCENARIOS, Scenario, always
+from berthold.lab.world import Turn, World
+from berthold.ledger.store import Tx
+
+LONG_S = 30.0
+# Who is not done after this long waits for the one that is held.
+WAITS_S = 0.25
+# Before which of its statements a racer is held: its claim half written, written, and half given up.
+POINTS = ("INSERT INTO claim", "INSERT INTO history", "DELETE FROM (claim|seat|group_place)")
+# For one thread at a time: the simulated machines.
+MACHINES = threading.Lock()
+
+NAMED = [pytest.param(scenario, id=scenario.name) for scenario in SCENARIOS]
+
+
+class Running(threading.Thread):
+    """A racer on its way, held before the first statement that matches `point`."""
+
+    def __init__(self, world: World, racer: Racer, point: str | None) -> None:
+        super().__init__()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.held = threading.Event()
+        self.go_on = threading.Event()
+        self._world, self._racer = world, racer
+        self._point = re.compile(point) if point else None
+
+    def run(self) -> None:
+        try:
+            self.result = drive(self._racer(self._world))
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.held.set()
+
+    def hold(self, statement: str) -> None:
+        if self._point and not self.held.is_set() and self._point.search(statement):
+            self.held.set()
+            assert self.go_on.wait(LONG_S)
+
+    def end(self) -> Any:
+        self.go_on.set()
+        self.join(LONG_S)
+        assert not self.is_alive(), "a racer hangs"
+        if self.error:
+            raise self.error
+        return self.result
+
+
+def drive(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a racer on this thread to its end; what it returns."""
+    try:
+        waiting: Turn = work.send(None)
+        while True:
+            with MACHINES:
+                value = waiting.do()
+            waiting = work.send(value)
+    except StopIteration as end:
+        return end.value
+
+
+def race(world: World, racers: dict[str, Racer], held: str | None, point: str | None) -> dict[str, Any]:
+    """Let all run, `held` first up to its point; what each returned."""
+    running = {name: Running(world, racer, point if name == held else None) for name, racer in racers.items()}
+
+    def before(_: Tx, __: object, statement: str, *___: object) -> None:
+        this = threading.current_thread()
+        if isinstance(this, Running):
+            this.hold(statement)
+
+    event.listen(world.store.writer, "before_cursor_execute", before)
+    try:
+        if held:
+            running[held].start()
+            assert running[held].held.wait(LONG_S)
+        others = [each for name, each in running.items() if name != held]
+        for each in others:
+            each.start()
+        if held:
+            for each in others:
+                each.join(WAITS_S)
+        return {name: each.end() for name, each in running.items()}
+    finally:
+        for each in running.values():
+            each.go_on.set()
+        event.remove(world.store.writer, "before_cursor_execute", before)
+
+
+@contextmanager
+def staged(scenario: Scenario, url: str) -> Iterator[tuple[World, dict[str, Racer]]]:
+    world = World(hosts=scenario.hosts, url=url)
+    try:
+        yield world, dict(scenario.stage(world))
+    finally:
+        world.close()
+
+
+class Photograph:
+    """A world on PostgreSQL as it was, to begin again from there."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.leases = dict(world.leases)
+        self.ground = world.ground.snapshot()
+
+        def read(tx: Tx) -> dict[str, list[dict[str, Any]]]:
+            return {
+                table.name: [dict(row) for row in tx.execute(select(table)).mappings()]
+                for table in metadata.sorted_tables
+            }
+
+        self.rows = world.store.read_now(read)
+
+    def restore(self) -> None:
+        def write(tx: Tx) -> None:
+            for table in reversed(metadata.sorted_tables):
+                tx.execute(table.delete())
+            for table in metadata.sorted_tables:
+                if self.rows[table.name]:
+                    tx.execute(table.insert(), self.rows[table.name])
+
+        self.world.store.write_now(write)
+        self.world.ground.restore(self.ground)
+        self.world.leases = dict(self.leases)
+
+
+@pytest.mark.parametrize("scenario", NAMED)
+def test_racing_connections(scenario: Scenario, postgresql_url: str, postgresql: engines.PostgreSQL) -> None:
+    with staged(scenario, postgresql_url) as (world, racers):
+        photograph = Photograph(world)
+        free: list[tuple[str | None, str | None]] = [(None, None)] * 2
+        held = [(name, point) for name in racers for point in POINTS]
+        for name, point in [*free, *held]:
+            photograph.restore()
+            results = race(world, racers, name, point)
+            how = f"{name} held before {point}: {results}" if name else f"all at once: {results}"
+            assert always(world) == [], how
+            assert scenario.expect(world, results) == [], how
+        print(
+            f"{scenario.name}: {len(free) + len(held)} races on PostgreSQL {postgresql.version},"
+            f" {world.store.retries} transactions begun anew"
+        )
