@@ -187,6 +187,8 @@ def confirm_and_revert(stage: Stage, ran: Race) -> None:
             *(f"openstack server resize revert {server.name}" for server in back),
         ]
     )
+    # While it is being confirmed a server shows VERIFY_RESIZE still.
+    stage.cloud.wait(lambda servers: all(server.status != "VERIFY_RESIZE" for server in servers))
     stage.cloud.at_rest()
     after = {server.name: server for server in stage.cloud.servers()}
     stage.screen.expect(
