@@ -104,8 +104,8 @@ def preferred(world: World, move: str) -> list[str]:
     def ranked(tx: Tx) -> list[str]:
         scene = scene_of(tx, row)
         assert isinstance(line, Place)
-        request, view = placing.survey(tx, scene, line, world.settings)
-        return [host.name for host in rank(request, view, world.clock.chance()).candidates]
+        sight = placing.survey(tx, scene, line, world.settings, world.runner.watch)
+        return [host.name for host in rank(sight.request, sight.view, world.clock.chance())]
 
     return world.store.read_now(ranked)
 

@@ -398,6 +398,7 @@ class World:
         """Go back to it; planned faults are forgotten."""
         ledger, ground, chance, moment, held = photograph
         self.store.connection().deserialize(ledger)
+        self.store.bus.wake(["hosts"])
         volumes = self.companions.volumes.files.directory
         named = self.store.read_now(files_named)
         for file in volumes.iterdir():

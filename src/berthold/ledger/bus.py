@@ -5,7 +5,8 @@ topics between processes (LISTEN/NOTIFY), after the commit and gathered, never i
 claim's transaction. A lost wake-up costs a second, never a move: whoever waits also polls.
 
 Topics: `moves` (there is a move to work on), `asks:<host id>` (its agent has something to
-do), `move:<id>` (an answer for that move was recorded).
+do), `move:<id>` (an answer for that move was recorded), `host:<id>` (the scheduler may see
+something new of that host), `hosts` (of any of them).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Bus:
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._loops: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self._listeners: list[Callable[[list[str]], None]] = []
+        self._hearers: list[Callable[[list[str]], None]] = []
 
     def tell(self, topics: Iterable[str]) -> None:
         """Wake everybody who waits for one of `topics`, here and wherever listeners carry it."""
@@ -33,6 +35,9 @@ class Bus:
 
     def wake(self, topics: Iterable[str]) -> None:
         """Wake those of this process only."""
+        topics = list(topics)
+        for hearer in self._hearers:
+            hearer(topics)
         with self._lock:
             events = [e for topic in topics for e in self._waiting.get(topic, ())]
             loops = [(self._loops[e], e) for e in events]
@@ -42,6 +47,11 @@ class Bus:
     def carry(self, listener: Callable[[list[str]], None]) -> None:
         """Hand every told topic to `listener` too (a notifier to other processes)."""
         self._listeners.append(listener)
+
+    def hear(self, hearer: Callable[[list[str]], None]) -> None:
+        """Hand every topic that this process hears, its own and others', to `hearer`, in the thread
+        that brings it: it must not wait for anything."""
+        self._hearers.append(hearer)
 
     def subscribe(self, *topics: str) -> Subscription:
         """Begin to listen; what is told from now on is not missed."""

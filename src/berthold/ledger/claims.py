@@ -53,7 +53,8 @@ OF_SERVER = (
 
 @dataclass(frozen=True)
 class Want:
-    """One claim to take. `host_epoch` is what the asker's view of the host saw, if it had one."""
+    """One claim to take. `host_epoch` is what the asker's view of the host saw, if it had one, and
+    `group_generation` what its ranking saw of a soft group (G3)."""
 
     server_id: str
     host_id: str
@@ -61,6 +62,7 @@ class Want:
     move_id: str | None = None
     host_epoch: int | None = None
     role: str = "target"
+    group_generation: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,13 @@ class Claim:
 def take(tx: Tx, wants: Sequence[Want]) -> list[str]:
     """Claim every want or none; the claims' ids, in the order of `wants`.
 
-    Raises `Refused` with the promise that would be broken: C1, G1, G2, or M5 where the host
+    Raises `Refused` with the promise that would be broken: C1, G1, G2, G3, or M5 where the host
     may not be given anything. The transaction must end with it.
     """
     members = {want.server_id: seats.member_of(tx, want.server_id) for want in wants}
+    chosen: set[str] = set()
     for want in sorted(wants, key=lambda want: members[want.server_id].group_id or ""):
-        _enter_group(tx, members[want.server_id], want)
+        _enter_group(tx, members[want.server_id], want, chosen)
     locked = {
         host_id: hosts.lock(tx, host_id, epoch=epoch)
         for host_id, epoch in sorted({(want.host_id, want.host_epoch) for want in wants}, key=str)
@@ -99,8 +102,12 @@ def take(tx: Tx, wants: Sequence[Want]) -> list[str]:
     return [_write(tx, want, members[want.server_id], locked[want.host_id]) for want in wants]
 
 
-def _enter_group(tx: Tx, member: seats.Member, want: Want) -> None:
-    """G2 needs the group's row held, and a member with a home elsewhere to be the whole group."""
+def _enter_group(tx: Tx, member: seats.Member, want: Want, chosen: set[str]) -> None:
+    """G2 needs the group's row held, and a member with a home elsewhere to be the whole group; G3 that
+    nobody has chosen since the ranking."""
+    if member.rule in seats.SOFT and member.group not in chosen:
+        seats.choose(tx, member, want.group_generation)
+        chosen.add(member.group)  # members that are claimed together were ranked together
     if member.rule != "affinity" or "affinity" not in seats.RULES:
         return
     seats.enter(tx, member.group, want.move_id)
@@ -156,7 +163,7 @@ def release(tx: Tx, claim_id: str) -> bool:
     row = tx.execute(ONE, {"claim": claim_id}).mappings().first()
     if row is None:
         return False
-    if row["place"]:
+    if row["place"] or row["rule"] in seats.SOFT:
         seats.hold(tx, row["group_id"])
     hosts.lock(tx, row["host_id"], must_be_up=False)
     if tx.execute(REMOVE, {"claim": claim_id}).first() is None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, exists, select, update
+from sqlalchemy import bindparam, delete, exists, select, update
 
-from berthold.errors import NotFound, Refused
+from berthold.errors import NotFound, Refused, WrongState
 from berthold.ledger import inventories, outbox, schema
 from berthold.ledger.store import Tx, clock_of, insert, now
 
@@ -141,6 +141,7 @@ def set_disabled(tx: Tx, host_id: str, disabled: bool, reason: str | None = None
         .where(host.c.id == host_id)
         .values(disabled=disabled, disabled_reason=reason if disabled else None, updated_at=now(tx))
     )
+    inventories.raise_generation(tx, host_id)
 
 
 def fence(tx: Tx, host_id: str) -> None:
@@ -151,6 +152,7 @@ def fence(tx: Tx, host_id: str) -> None:
         .where(host.c.id == host_id)
         .values(status="fenced", epoch=host.c.epoch + 1, updated_at=now(tx))
     )
+    inventories.raise_generation(tx, host_id)
 
 
 def unfence(tx: Tx, host_id: str) -> None:
@@ -162,6 +164,22 @@ def unfence(tx: Tx, host_id: str) -> None:
         .where(host.c.id == host_id)
         .values(status="cleaning" if behind else "up", epoch=host.c.epoch + 1, updated_at=now(tx))
     )
+    inventories.raise_generation(tx, host_id)
+
+
+def remove(tx: Tx, host_id: str) -> None:
+    """Forget a host. Raises `WrongState` while a server is claimed there or a move comes from or goes
+    to it (M1: what it may be running would be forgotten with it), `NotFound`."""
+    locked = lock(tx, host_id, must_be_up=False)
+    move = schema.move.c
+    if tx.execute(select(exists().where(claim.c.host_id == host_id))).scalar():
+        raise WrongState(f"Compute host {locked.name} still has servers, or what it left behind of some.")
+    concerns = (move.source_id == host_id) | (move.target_id == host_id)
+    if tx.execute(select(exists().where(move.state.in_(schema.UNFINISHED), concerns))).scalar():
+        raise WrongState(f"Unable to delete compute host {locked.name}: migrations of servers use it.")
+    tx.execute(delete(schema.heartbeat).where(schema.heartbeat.c.host_id == host_id))
+    tx.execute(delete(host).where(host.c.id == host_id))
+    inventories.remove_provider(tx, host_id)
 
 
 def by_name(tx: Tx, name: str) -> str:

@@ -16,7 +16,7 @@ from sqlalchemy import BigInteger, bindparam, case, delete, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import history, schema
-from berthold.ledger.store import Tx, greatest, insert
+from berthold.ledger.store import Tx, announce, greatest, insert
 
 inventory = schema.inventory
 provider = schema.provider
@@ -55,6 +55,15 @@ def make_provider(tx: Tx, provider_id: str, name: str) -> None:
     tx.execute(schema.provider.insert().values(id=provider_id, name=name, root_id=provider_id))
 
 
+def remove_provider(tx: Tx, provider_id: str) -> None:
+    """A root provider is gone, with all that it offered. The caller has made sure that nothing is claimed."""
+    history.record(tx, "offered", host_id=provider_id, amounts={})
+    raise_generation(tx, provider_id)
+    for table in (schema.provider_trait, inventory):
+        tx.execute(delete(table).where(table.c.provider_id == provider_id))
+    tx.execute(delete(provider).where(provider.c.id == provider_id))
+
+
 def set_inventory(tx: Tx, host_id: str, offers: Mapping[str, Mapping[str, float]]) -> None:
     """What the host offers from now on. The caller holds the host's lock.
 
@@ -75,7 +84,7 @@ def set_inventory(tx: Tx, host_id: str, offers: Mapping[str, Mapping[str, float]
     capacities = {row["class"]: row["capacity"] for row in of_host(tx, host_id)}
     if capacities != {name: row["capacity"] for name, row in standing.items()}:
         history.record(tx, "offered", host_id=host_id, amounts=capacities)
-        raise_generation(tx, host_id)
+    raise_generation(tx, host_id)
 
 
 def of_host(tx: Tx, host_id: str) -> list[Mapping[str, Any]]:
@@ -87,7 +96,7 @@ def of_host(tx: Tx, host_id: str) -> list[Mapping[str, Any]]:
 
 
 def set_traits(tx: Tx, host_id: str, traits: Iterable[str]) -> None:
-    """The host's traits from now on."""
+    """The host's traits from now on. The caller holds the host's lock."""
     table = schema.provider_trait
     wanted = set(traits)
     standing = set(tx.execute(select(table.c.trait).where(table.c.provider_id == host_id)).scalars())
@@ -95,11 +104,15 @@ def set_traits(tx: Tx, host_id: str, traits: Iterable[str]) -> None:
         tx.execute(delete(table).where(table.c.provider_id == host_id, table.c.trait.in_(sorted(gone))))
     for trait in sorted(wanted - standing):
         tx.execute(table.insert().values(provider_id=host_id, trait=trait))
+    if wanted != standing:
+        raise_generation(tx, host_id)
 
 
 def raise_generation(tx: Tx, host_id: str) -> None:
-    """Something about the provider's inventories or allocations has changed."""
+    """Something has changed that a scheduler sees of the host. The caller holds the host's lock, so
+    that of two looks at a host the one at the higher generation is the later one."""
     tx.execute(RAISE_GENERATION, {"host": host_id})
+    announce(tx, f"host:{host_id}")
 
 
 def use(tx: Tx, host_id: str, wants: Mapping[str, int]) -> None:

@@ -110,6 +110,10 @@ RULES: Mapping[str, Callable[[Tx, Member, str, str], None]] = {
 }
 
 
+# A preference that is kept where it can be: parallel requests see each other (G3).
+SOFT = frozenset({"soft-affinity", "soft-anti-affinity"})
+
+
 def member_of(tx: Tx, server_id: str) -> Member:
     """The server's rule and group, as they are now."""
     row = tx.execute(MEMBER, {"server": server_id}).one()
@@ -126,6 +130,21 @@ def enter(tx: Tx, group_id: str, by: str | None) -> None:
     ).first()
     if row is None:
         raise Refused("G2", f"group {group_id} is moving; try again when it has arrived", wait=True)
+
+
+def choose(tx: Tx, member: Member, seen: int | None) -> None:
+    """G3: whoever ranks after this sees that a place was chosen. Raises `Refused` G3 when somebody has
+    chosen since generation `seen`; with None whatever was seen will do."""
+    chosen = (
+        update(group)
+        .where(group.c.id == member.group, *([] if seen is None else [group.c.generation == seen]))
+        .values(generation=group.c.generation + 1)
+        .returning(group.c.id)
+    )
+    if tx.execute(chosen).first() is None and seen is not None:
+        raise Refused(
+            "G3", f"another member of group {member.group_name} chose its host a moment ago", wait=True
+        )
 
 
 def begin_moving(tx: Tx, group_id: str, by: str, members: int) -> None:

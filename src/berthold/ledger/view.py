@@ -1,72 +1,98 @@
-"""The hosts as they are now, for whoever ranks them. A snapshot: nothing rests on it."""
+"""The hosts as they are now, for whoever ranks them. A snapshot: nothing rests on it.
+
+A host's `generation` rises, under the host's lock, with everything else that is told of it
+here but `heard_at`, and `host:<id>` is announced with it. So whoever keeps rows knows which
+ones are old, and of two rows of a host which is the later.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
 
-from berthold.ledger import schema, seats
-from berthold.ledger.store import Tx, clock_of
+from berthold.ledger import schema
+from berthold.ledger.store import Tx
 
 host = schema.host
+provider = schema.provider
+inventory = schema.inventory
+trait = schema.provider_trait
+heartbeat = schema.heartbeat
+claim = schema.claim
 
 
 @dataclass(frozen=True)
 class HostRow:
-    """One host. `members`: other members of the server's group that hold a claim there, moves in
-    flight included; `own`: the server itself does; `inventories`: rows by resource class."""
+    """One host. `inventories`: (capacity, used, min_unit, max_unit, step_size) by resource class."""
 
     id: str
     name: str
     status: str
     disabled: bool
-    heard: bool
     epoch: int
+    generation: int
     zone: str
+    heard_at: float
     traits: frozenset[str]
-    inventories: Mapping[str, Mapping[str, Any]]
-    members: int
-    own: bool
+    inventories: Mapping[str, tuple[int, int, int, int, int]]
 
 
-def hosts(tx: Tx, server: Mapping[str, Any], silent_after_s: float) -> list[HostRow]:
-    """Every host as it looks to this server, by name."""
-    inventories: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for row in tx.execute(select(schema.inventory)).mappings():
-        inventories[row["provider_id"]][row["class"]] = dict(row)
+def hosts(tx: Tx, ids: Collection[str] | None = None) -> list[HostRow]:
+    """These hosts (or all), as they are."""
+    rows = select(
+        host.c.id,
+        host.c.name,
+        host.c.status,
+        host.c.disabled,
+        host.c.epoch,
+        provider.c.generation,
+        host.c.zone,
+        heartbeat.c.heard_at,
+    ).select_from(
+        host.join(provider, provider.c.id == host.c.id).outerjoin(heartbeat, heartbeat.c.host_id == host.c.id)
+    )
+    offers = select(
+        inventory.c.provider_id,
+        inventory.c["class"],
+        inventory.c.capacity,
+        inventory.c.used,
+        inventory.c.min_unit,
+        inventory.c.max_unit,
+        inventory.c.step_size,
+    )
+    of_traits = select(trait.c.provider_id, trait.c.trait)
+    if ids is not None:
+        rows = rows.where(host.c.id.in_(ids))
+        offers = offers.where(inventory.c.provider_id.in_(ids))
+        of_traits = of_traits.where(trait.c.provider_id.in_(ids))
+    inventories: dict[str, dict[str, Any]] = defaultdict(dict)
+    for provider_id, resource_class, *terms in tx.execute(offers):
+        inventories[provider_id][resource_class] = tuple(terms)
     traits: dict[str, set[str]] = defaultdict(set)
-    for provider_id, trait in tx.execute(select(schema.provider_trait)):
-        traits[provider_id].add(trait)
-    members = seats.holders(tx, server["group_id"], but=server["id"]) if server["group_id"] else {}
-    own = set(
-        tx.execute(select(schema.claim.c.host_id).where(schema.claim.c.server_id == server["id"])).scalars()
-    )
-    rows = tx.execute(
-        select(host, schema.heartbeat.c.heard_at)
-        .select_from(host.outerjoin(schema.heartbeat, schema.heartbeat.c.host_id == host.c.id))
-        .order_by(host.c.name)
-    )
-    present = clock_of(tx).now()
+    for provider_id, name in tx.execute(of_traits):
+        traits[provider_id].add(name)
     return [
-        HostRow(
-            id=row.id,
-            name=row.name,
-            status=row.status,
-            disabled=row.disabled,
-            heard=present - (row.heard_at or 0.0) <= silent_after_s,
-            epoch=row.epoch,
-            zone=row.zone,
-            traits=frozenset(traits[row.id]),
-            inventories=inventories[row.id],
-            members=members.get(row.id, 0),
-            own=row.id in own,
-        )
-        for row in rows
+        HostRow(*row[:7], row.heard_at or 0.0, frozenset(traits[row.id]), inventories[row.id])
+        for row in tx.execute(rows)
     ]
+
+
+def generations(tx: Tx) -> dict[str, int]:
+    """The generation of every host."""
+    rows = tx.execute(select(host.c.id, provider.c.generation).join(provider, provider.c.id == host.c.id))
+    return {row[0]: row[1] for row in rows}
+
+
+def heard(tx: Tx, ids: Collection[str] | None = None) -> dict[str, float]:
+    """When the agents of these hosts (or of all) were heard last."""
+    rows = select(heartbeat.c.host_id, heartbeat.c.heard_at)
+    if ids is not None:
+        rows = rows.where(heartbeat.c.host_id.in_(ids))
+    return {row[0]: row[1] for row in tx.execute(rows)}
 
 
 def group_of(tx: Tx, group_id: str | None) -> Mapping[str, Any] | None:
@@ -85,3 +111,16 @@ def home_of_group(tx: Tx, group_id: str) -> str | None:
         select(place.c.host_id).where(place.c.group_id == group_id, place.c.role == "home")
     ).scalar()
     return home
+
+
+def hosts_of(tx: Tx, project_id: str, server_ids: Collection[str]) -> frozenset[str]:
+    """Every host that these servers of the project have a claim on. Others' servers are as good as none."""
+    if not server_ids:
+        return frozenset()
+    server = schema.server
+    rows = (
+        select(claim.c.host_id)
+        .join(server, server.c.id == claim.c.server_id)
+        .where(claim.c.server_id.in_(server_ids), server.c.project_id == project_id)
+    )
+    return frozenset(tx.execute(rows).scalars())

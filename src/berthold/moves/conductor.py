@@ -35,13 +35,14 @@ class Conductor:
     async def run(self) -> None:
         """Take and step moves until told to stop, then let go of all leases."""
         with self.store.bus.subscribe("moves") as news:
-            renewal = asyncio.create_task(self._renew())
+            beside = [asyncio.create_task(self._renew()), asyncio.create_task(self.runner.watch.run())]
             try:
                 while not self._stopping.is_set():
                     if not await self._take():
                         await news.wait(self.settings.scan_s)
             finally:
-                renewal.cancel()
+                for task in beside:
+                    task.cancel()
                 await self._let_go()
 
     def stop(self) -> None:

@@ -5,47 +5,98 @@ the ledger one by one, best first. One that is refused was lost to somebody quic
 next is offered, and when all are lost the view is read again, until a look finds nothing
 left to offer. So of racers for one place exactly one wins, and the others end on their next
 candidate if there is one (M7).
+
+G3: what a soft policy prefers is true until another member chooses. The claim names the
+group's generation as the ranking saw it, and is refused if that has risen: then all is ranked
+again. Where that happens too often the place is taken all the same, and told in the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import structlog
+
 from berthold.errors import NoValidHost, Refused
-from berthold.ledger import claims, moves, view
+from berthold.ledger import claims, moves, seats, view
 from berthold.ledger.store import Store, Tx
-from berthold.moves import steps, turns
+from berthold.moves import steps, turns, wishes
 from berthold.moves.playbook import Place, Scene
 from berthold.moves.turns import Outcome
-from berthold.scheduler.candidates import Refusal, rank
+from berthold.moves.watch import Watch
+from berthold.scheduler.candidates import Ranking, Refusal, fit, rank
 from berthold.scheduler.explain import no_valid_host
 from berthold.scheduler.request import GroupWish, Request
-from berthold.scheduler.view import HostView, Inventory, View
+from berthold.scheduler.view import HostView, View
 from berthold.settings import Settings
 
-LOOKS = 10
+log = structlog.get_logger("berthold.placing")
+
+LOOKS = 10  # that found candidates, all of which were lost
+RANKED_AGAIN = 10  # since another member of a soft group had chosen
 
 
-async def place(store: Store, lease: moves.Lease, scene: Scene, line: Place, settings: Settings) -> Outcome:
+@dataclass(frozen=True)
+class Survey:
+    """What is wanted, the hosts as they are, and at which generation the soft group was seen."""
+
+    request: Request
+    view: View
+    group_generation: int | None
+
+
+async def place(
+    store: Store, lease: moves.Lease, scene: Scene, line: Place, settings: Settings, watch: Watch
+) -> Outcome:
     """Claim a host for the move's server. Raises `NoValidHost` with a reason for every host."""
-    resources = steps.resources_of(steps.new_flavor(scene))
+    looks = again = 0
+    while True:
+        sight = await store.read(survey, scene, line, settings, watch, looks > 0)
+        if sight.group_generation is not None and again == RANKED_AGAIN:
+            log.warning("soft policy gave way", server=scene.server["id"], group=scene.server["group_id"])
+            sight = replace(sight, group_generation=None)
+        ranking = rank(sight.request, sight.view, store.clock.chance())
+        outcome, refused = await _offer(store, lease, scene, sight, ranking)
+        if outcome is not None:
+            return outcome
+        if refused is None:
+            again += 1
+            continue
+        looks += 1
+        if not refused or looks == LOOKS:
+            raise _nowhere(scene, {**ranking.refused, **refused})
+
+
+async def _offer(
+    store: Store, lease: moves.Lease, scene: Scene, sight: Survey, ranking: Ranking
+) -> tuple[Outcome | None, dict[str, Refusal] | None]:
+    """The first candidate that the ledger grants; else why it refused each; or None if the ranking is
+    not true any more (G3)."""
     refused: dict[str, Refusal] = {}
-    for _ in range(LOOKS):
-        request, sight = await store.read(survey, scene, line, settings)
-        ranking = rank(request, sight, store.clock.chance())
-        refused = dict(ranking.refused)
-        for host in ranking.candidates:
-            want = claims.Want(scene.server["id"], host.id, resources, scene.id, host.epoch)
-            try:
-                return await store.write(turns.place_line, lease, want)
-            except Refused as refusal:
-                refused[host.name] = Refusal(
-                    refusal.rule, CAUSES.get(refusal.rule, "already refused"), refusal.why
-                )
-        if not ranking.candidates:
-            break
-    raise _nowhere(scene, refused)
+    for host in ranking:
+        want = _want(scene, sight, host)
+        try:
+            return await store.write(turns.place_line, lease, want), refused
+        except Refused as refusal:
+            if refusal.rule == "G3":
+                return None, None
+            refused[host.name] = Refusal(
+                refusal.rule, CAUSES.get(refusal.rule, "already refused"), refusal.why
+            )
+    return None, refused
+
+
+def _want(scene: Scene, sight: Survey, host: HostView) -> claims.Want:
+    return claims.Want(
+        scene.server["id"],
+        host.id,
+        sight.request.resources,
+        scene.id,
+        host.epoch,
+        group_generation=sight.group_generation,
+    )
 
 
 # The class of cause of what the ledger refuses, in the scheduler's words.
@@ -59,25 +110,49 @@ def _nowhere(scene: Scene, refused: Mapping[str, Refusal]) -> NoValidHost:
     return NoValidHost(message, reasons)
 
 
-def survey(tx: Tx, scene: Scene, line: Place, settings: Settings) -> tuple[Request, View]:
-    """What is wanted, and the hosts as they are."""
+def survey(
+    tx: Tx, scene: Scene, line: Place, settings: Settings, watch: Watch, lost_all: bool = False
+) -> Survey:
+    """What is wanted, and the hosts as they are. That none will do is never said of an old picture, and
+    one that showed only hosts which the ledger then refused is old."""
+    supply = watch.look(tx)
     server = scene.server
     group = view.group_of(tx, server["group_id"])
-    wish = None
-    if group is not None:
-        wish = GroupWish(group["id"], group["name"], group["policy"], group["per_host"])
-    request = Request(
-        resources=steps.resources_of(steps.new_flavor(scene)),
+    request = _request(tx, scene, line, settings, group)
+    sight = View(
+        supply,
+        members=seats.holders(tx, group["id"], but=server["id"]) if group else {},
+        own=frozenset(claim.host_id for claim in scene.claims),
+        home=_home(tx, group),
+        heard_since=watch.heard_since,
+    )
+    if lost_all or not len(fit(request, sight)):
+        sight = replace(sight, supply=watch.confirm(tx))
+    soft = request.group is not None and request.group.is_soft
+    return Survey(request, sight, group["generation"] if group and soft else None)
+
+
+def _request(
+    tx: Tx, scene: Scene, line: Place, settings: Settings, group: Mapping[str, Any] | None
+) -> Request:
+    """Judged for the server's owner, whoever asked for the move."""
+    server = scene.server
+    flavor = steps.new_flavor(scene)
+    same, different = (wishes.servers_named(server["hints"], hint) for hint in wishes.HOST_HINTS)
+    required, forbidden = wishes.traits_named(flavor.get("extra_specs", {}), server["details"])
+    return Request(
+        resources=steps.resources_of(flavor),
         server_id=server["id"],
         project_id=server["project_id"],
-        group=wish,
+        group=GroupWish(group["id"], group["name"], group["policy"], group["per_host"]) if group else None,
         host=scene.wish.get("host"),
         source=None if _may_stay(scene, line, settings) else scene.move["source_id"],
         ignore=dict(scene.facts.get("tried", {})),
         zone=server["zone"],
-    )
-    return request, View(
-        tuple(_host(row) for row in view.hosts(tx, server, settings.silent_after_s)), _home(tx, server, group)
+        same_host=view.hosts_of(tx, server["project_id"], same) if same else None,
+        different_host=view.hosts_of(tx, server["project_id"], different),
+        required_traits=required,
+        forbidden_traits=forbidden,
     )
 
 
@@ -86,27 +161,8 @@ def _may_stay(scene: Scene, line: Place, settings: Settings) -> bool:
     return not line.leaves_source or (settings.resize_on_same_host and scene.move["kind"] == "resize")
 
 
-def _home(tx: Tx, server: Mapping[str, Any], group: Mapping[str, Any] | None) -> str | None:
+def _home(tx: Tx, group: Mapping[str, Any] | None) -> str | None:
     """Where an affinity group's members must be; a lone member may choose anew."""
     if group is None or group["policy"] != "affinity" or group["members"] == 1:
         return None
     return view.home_of_group(tx, group["id"])
-
-
-def _host(row: view.HostRow) -> HostView:
-    return HostView(
-        id=row.id,
-        name=row.name,
-        status=row.status,
-        disabled=row.disabled,
-        heard=row.heard,
-        epoch=row.epoch,
-        zone=row.zone,
-        traits=row.traits,
-        capacity={
-            name: Inventory(i["capacity"], i["used"], i["min_unit"], i["max_unit"], i["step_size"])
-            for name, i in row.inventories.items()
-        },
-        members=row.members,
-        own=row.own,
-    )

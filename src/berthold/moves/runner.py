@@ -19,6 +19,7 @@ from berthold.ledger.store import Store
 from berthold.moves import placing, turns
 from berthold.moves.playbook import Ask, Call, Place, Scene, Write
 from berthold.moves.turns import Outcome, Sight, Trouble
+from berthold.moves.watch import Watch
 from berthold.neighbours import Neighbours
 from berthold.settings import Settings
 
@@ -33,6 +34,7 @@ class Runner:
         self.neighbours = neighbours
         self.settings = settings
         self.since = store.clock.now()
+        self.watch = Watch(store, settings.silent_after_s)
 
     async def step(self, lease: moves.Lease) -> Outcome:
         """Do what the move's line needs; how that left it.
@@ -73,7 +75,9 @@ class Runner:
             case Write():
                 return await self.store.write(turns.write_line, lease)
             case Place() as line:
-                return await placing.place(self.store, lease, sight.scene, line, self.settings)
+                return await placing.place(
+                    self.store, lease, sight.scene, line, self.settings, self.watch
+                )
             case Ask():
                 return await self._ask(lease, sight)
             case Call() as line:

@@ -1,20 +1,34 @@
 """Aggregates: operators' names for sets of hosts. One with `availability_zone` in its metadata
-makes its hosts that zone; a host is in one zone at most.
+makes its hosts that zone; a host is in one zone at most. One with `filter_tenant_id` (and whatever
+follows) in its metadata reserves its hosts for the servers of the projects that it names.
+
+Every change is announced as `hosts`: the scheduler may see any of them differently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select, update
 
 from berthold.errors import NotFound, WrongState
-from berthold.ledger.store import Tx, clock_of, insert, now
+from berthold.ledger.store import Tx, announce, clock_of, insert, now
 from berthold.records.schema import aggregate, aggregate_host
 
 Aggregate = Mapping[str, Any]
 ZONE = "availability_zone"
+RESERVED_FOR = "filter_tenant_id"  # and whatever follows: one key for each project, or a list
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What aggregates say of hosts, by host name: the zone that it is in, and for whose servers it is
+    reserved. A host of which nothing is said is not there."""
+
+    zones: Mapping[str, str]
+    projects: Mapping[str, frozenset[str]]
 
 
 def create(tx: Tx, name: str, zone: str | None) -> Aggregate:
@@ -57,6 +71,7 @@ def change(tx: Tx, key: str, *, name: str | None, zone: str | None) -> Aggregate
         values["metadata"] = {**standing["metadata"], ZONE: zone}
         _one_zone_each(tx, standing["number"], zone, standing["hosts"])
     tx.execute(update(aggregate).where(aggregate.c.number == standing["number"]).values(values))
+    announce(tx, "hosts")
     return get(tx, key)
 
 
@@ -70,6 +85,7 @@ def set_metadata(tx: Tx, key: str, changes: Mapping[str, str | None]) -> Aggrega
         .where(aggregate.c.number == standing["number"])
         .values(metadata=metadata, updated_at=now(tx))
     )
+    announce(tx, "hosts")
     return get(tx, key)
 
 
@@ -88,6 +104,7 @@ def add_host(tx: Tx, key: str, host: str) -> Aggregate:
     statement = insert(tx, aggregate_host).values(aggregate=standing["number"], host_name=host)
     if tx.execute(statement.on_conflict_do_nothing().returning(aggregate_host.c.host_name)).first() is None:
         raise WrongState(f"Aggregate {standing['number']} already has host {host}.")
+    announce(tx, "hosts")
     return get(tx, key)
 
 
@@ -99,7 +116,13 @@ def remove_host(tx: Tx, key: str, host: str) -> Aggregate:
     )
     if tx.execute(statement.returning(aggregate_host.c.host_name)).first() is None:
         raise NotFound(f"Aggregate {standing['number']} has no host {host}.")
+    announce(tx, "hosts")
     return get(tx, key)
+
+
+def forget_host(tx: Tx, host: str) -> None:
+    """The host is in no aggregate any more: it is gone."""
+    tx.execute(delete(aggregate_host).where(aggregate_host.c.host_name == host))
 
 
 def zones(tx: Tx) -> dict[str, str]:
@@ -107,6 +130,27 @@ def zones(tx: Tx) -> dict[str, str]:
     joined = aggregate_host.join(aggregate, aggregate.c.number == aggregate_host.c.aggregate)
     rows = tx.execute(select(aggregate_host.c.host_name, aggregate.c.metadata).select_from(joined))
     return {row.host_name: row.metadata[ZONE] for row in rows if row.metadata.get(ZONE)}
+
+
+def bounds(tx: Tx) -> Bounds:
+    """The zone and the reservation of every host that an aggregate gives one to."""
+    joined = aggregate_host.join(aggregate, aggregate.c.number == aggregate_host.c.aggregate)
+    zones: dict[str, str] = {}
+    projects: dict[str, frozenset[str]] = {}
+    for host, said in tx.execute(
+        select(aggregate_host.c.host_name, aggregate.c.metadata).select_from(joined)
+    ):
+        if zone := said.get(ZONE):
+            zones[host] = zone
+        if reserved := _projects(said):
+            projects[host] = projects.get(host, frozenset()) | reserved
+    return Bounds(zones, projects)
+
+
+def _projects(said: Mapping[str, str]) -> frozenset[str]:
+    """The projects for which an aggregate's metadata reserves its hosts."""
+    lists = [value for key, value in said.items() if key.startswith(RESERVED_FOR)]
+    return frozenset(each.strip() for value in lists for each in value.split(",") if each.strip())
 
 
 def _one_zone_each(tx: Tx, number: int, zone: str | None, hosts: list[str]) -> None:

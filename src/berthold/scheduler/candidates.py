@@ -6,18 +6,24 @@ half of what this very server would change on the best host: nearer than that, t
 says less than the next racer's claim does. Equal requests that come one after another
 still spread, since a host that took one of them is a whole step behind. What a group
 prefers is never blurred: only hosts that are equal in it are shuffled.
+
+Mostly the first candidate is taken. So the ranking goes only as far as somebody asks, and
+no reason is put in words before somebody wants to read it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from berthold.scheduler.filters import FILTERS
 from berthold.scheduler.request import Request
-from berthold.scheduler.view import HostView, View
+from berthold.scheduler.supply import Column, HostView, Supply
+from berthold.scheduler.view import View
 from berthold.scheduler.weighers import GROUP_WEIGHERS, WEIGHERS
 
 NEAR = 0.5  # of what the server itself changes
@@ -35,30 +41,61 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Hosts to try, best first; and by name, every other host with the reason."""
+    """Hosts to try, best first, one by one (`iter`) or all; and by name, every other host with the
+    reason. `fit` are the rows that passed. Iterated again, ties fall anew."""
 
-    candidates: tuple[HostView, ...]
-    refused: dict[str, Refusal]
+    request: Request
+    view: View
+    fit: Column
+    chance: random.Random
+
+    def __iter__(self) -> Iterator[HostView]:
+        for equals in self._by_preference():
+            for row in _by_weight(self.request, self.view.supply, equals, self.chance):
+                yield self.view.hosts[row]
+
+    @cached_property
+    def candidates(self) -> tuple[HostView, ...]:
+        return tuple(self)
+
+    @cached_property
+    def refused(self) -> Mapping[str, Refusal]:
+        fit = set(self.fit.tolist())
+        reasons = (
+            (host.name, refuse(self.request, host, self.view))
+            for row, host in enumerate(self.view.hosts)
+            if row not in fit
+        )
+        return {name: refusal for name, refusal in reasons if refusal is not None}
+
+    def _by_preference(self) -> Iterator[Column]:
+        """The rows that the group's policy likes equally well, the best ones first."""
+        wishes = [
+            wish for each in GROUP_WEIGHERS if (wish := each.weigh(self.request, self.view)) is not None
+        ]
+        if not wishes or not len(self.fit):
+            yield from [self.fit] if len(self.fit) else []
+            return
+        liked = np.sum(wishes, axis=0)[self.fit]
+        for value in np.unique(liked)[::-1]:
+            yield self.fit[liked == value]
 
 
 def rank(request: Request, view: View, chance: random.Random) -> Ranking:
     """Every host of the view, either ranked or refused. Ties fall as `chance` has it."""
-    fit: list[HostView] = []
-    refused: dict[str, Refusal] = {}
-    for host in view.hosts:
-        refusal = refuse(request, host, view)
-        if refusal is None:
-            fit.append(host)
-        else:
-            refused[host.name] = refusal
+    return Ranking(request, view, fit(request, view), chance)
 
-    def preference(host: HostView) -> int:
-        return sum(weigher.weigh(request, host) for weigher in GROUP_WEIGHERS)
 
-    ranked: list[HostView] = []
-    for _, equals in groupby(sorted(fit, key=preference, reverse=True), key=preference):
-        ranked += _by_weight(request, list(equals), chance)
-    return Ranking(tuple(ranked), refused)
+def fit(request: Request, view: View) -> Column:
+    """The rows of the hosts that no filter refuses."""
+    mask = np.ones(len(view.hosts), np.bool_)
+    if not len(mask):
+        return np.flatnonzero(mask)
+    for filter in FILTERS:
+        passes = filter.passes(request, view)
+        if passes is not None:
+            mask &= passes
+    return np.flatnonzero(mask)
 
 
 def refuse(request: Request, host: HostView, view: View) -> Refusal | None:
@@ -70,42 +107,36 @@ def refuse(request: Request, host: HostView, view: View) -> Refusal | None:
     return None
 
 
-def _by_weight(request: Request, hosts: list[HostView], chance: random.Random) -> list[HostView]:
-    """The hosts by weight, heaviest first, each run of near ties shuffled."""
-    best = [max(weigher.weigh(host) for host in hosts) for weigher in WEIGHERS]
-    weighed = sorted(((_weight(host, best), host) for host in hosts), key=lambda pair: -pair[0])
-    heaviest, first = weighed[0]
-    near = NEAR * (heaviest - _weight(_with_server(first, request), best))
+def _by_weight(request: Request, supply: Supply, rows: Column, chance: random.Random) -> Iterator[int]:
+    """The rows by weight, heaviest first, each run of near ties shuffled."""
+    best = [float(weigher.weigh(supply, rows, {}).max()) for weigher in WEIGHERS]
+    weights = _weights(supply, rows, {}, best)
+    order = np.argsort(-weights, kind="stable")
+    rows, behind = rows[order], weights[order[0]] - weights[order]
+    near = NEAR * (weights[order[0]] - _weights(supply, rows[:1], request.resources, best)[0])
 
     # A run is counted from its heaviest host, not from neighbour to neighbour: a long slope
     # of small steps is not one big tie.
-    ranked: list[HostView] = []
-    run: list[HostView] = []
-    top = heaviest
-    for weight, host in weighed:
-        apart = top - weight
-        if apart > ROUNDING and apart > near - ROUNDING:
-            chance.shuffle(run)
-            ranked += run
-            run, top = [], weight
-        run.append(host)
-    chance.shuffle(run)
-    return ranked + run
+    start = 0
+    while start < len(rows):
+        far = behind[start] + max(ROUNDING, near - ROUNDING)
+        end = int(np.searchsorted(behind, far, side="right"))
+        yield from _shuffled(rows[start:end].tolist(), chance)
+        start = end
 
 
-def _weight(host: HostView, best: Sequence[float]) -> float:
-    """The host's weight, each part as a share of the best value among the candidates."""
-    return sum(
-        weigher.multiplier * weigher.weigh(host) / top
-        for weigher, top in zip(WEIGHERS, best, strict=True)
-        if top > 0
-    )
+def _shuffled(rows: list[int], chance: random.Random) -> Iterator[int]:
+    """All of them in random order, each drawn when it is asked for."""
+    while rows:
+        drawn = chance.randrange(len(rows))
+        rows[drawn], rows[-1] = rows[-1], rows[drawn]
+        yield rows.pop()
 
 
-def _with_server(host: HostView, request: Request) -> HostView:
-    """The host as it would be with the server on it."""
-    capacity = {
-        name: replace(offer, used=offer.used + request.resources.get(name, 0))
-        for name, offer in host.capacity.items()
-    }
-    return replace(host, capacity=capacity)
+def _weights(supply: Supply, rows: Column, taken: Mapping[str, int], best: Sequence[float]) -> Column:
+    """The weights, each part as a share of the best value among the candidates."""
+    weights = np.zeros(len(rows))
+    for weigher, top in zip(WEIGHERS, best, strict=True):
+        if top > 0:
+            weights += weigher.multiplier * weigher.weigh(supply, rows, taken) / top
+    return weights

@@ -20,14 +20,21 @@ class GroupWish:
     policy: str
     per_host: int = 1
 
+    @property
+    def is_soft(self) -> bool:
+        """Whether its policy is a preference (G3)."""
+        return self.policy in (SOFT_AFFINITY, SOFT_ANTI_AFFINITY)
+
 
 @dataclass(frozen=True)
 class Request:
     """A wish for a place. `resources` is by resource class, in that class's unit.
 
-    `host` is the *name* of the only host that will do, if one was asked for. `source` is the
-    id of the host that the server must leave. `ignore` maps the id of each further host that
-    is out of the question to the reason why, such as what the ledger said when it refused.
+    `project_id` is the server's owner, whoever asks. `host` is the *name* of the only host that
+    will do, if one was asked for. `source` is the id of the host that the server must leave.
+    `ignore` maps the id of each further host that is out of the question to the reason why, such
+    as what the ledger said when it refused. `same_host`: the ids of the hosts, one of which it
+    must be, if that was asked for; `different_host`: those that it must not be.
     """
 
     resources: Mapping[str, int]
@@ -38,5 +45,7 @@ class Request:
     source: str | None = None
     ignore: Mapping[str, str] = field(default_factory=dict)
     zone: str | None = None
+    same_host: frozenset[str] | None = None
+    different_host: frozenset[str] = frozenset()
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()

@@ -1,50 +1,37 @@
-"""A frozen snapshot of the hosts, as one request sees them."""
+"""The hosts as one request sees them: the supply, and what is this request's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from berthold.scheduler.supply import HostView, Inventory, Supply
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """What a host offers of one resource class. `used` may exceed `capacity` after a shrink."""
-
-    capacity: int
-    used: int = 0
-    min_unit: int = 1
-    max_unit: int = 2**31 - 1
-    step_size: int = 1
-
-    @property
-    def free(self) -> int:
-        return max(0, self.capacity - self.used)
-
-
-@dataclass(frozen=True, slots=True)
-class HostView:
-    """One host. `heard`: its heartbeat is fresh. `members`: how many members of the requested
-    group hold a place there, moves in flight included, the server itself never counted.
-    `own`: the server itself already holds a claim there."""
-
-    id: str
-    name: str
-    status: str = "up"
-    disabled: bool = False
-    heard: bool = True
-    epoch: int = 1
-    zone: str = "nova"
-    traits: frozenset[str] = frozenset()
-    capacity: Mapping[str, Inventory] = field(default_factory=dict)
-    members: int = 0
-    own: bool = False
+__all__ = ["HostView", "Inventory", "Supply", "View"]
 
 
 @dataclass(frozen=True)
 class View:
-    """All hosts. `home` is the id of the host that the affinity group's members must be on; None
-    while there is no such host, or while the server is free to choose a new one (a lone member,
-    or a group that moves as a whole)."""
+    """What a ranking looks at.
 
-    hosts: tuple[HostView, ...]
+    `members`: by host id, how many members of the requested group hold a place there, moves in
+    flight included, the server itself never counted. `own`: the hosts where the server itself
+    holds a claim. `home`: the host that the affinity group's members must be on; None while
+    there is no such host, or while the server is free to choose a new one (a lone member, or a
+    group that moves as a whole). Agents that were not heard since `heard_since` are silent.
+    """
+
+    supply: Supply
+    members: Mapping[str, int] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
     home: str | None = None
+    heard_since: float = 0.0
+
+    @property
+    def hosts(self) -> tuple[HostView, ...]:
+        return self.supply.hosts
+
+    def is_heard(self, host: HostView) -> bool:
+        """Whether the host's agent was heard of lately."""
+        at = self.supply.columns["heard_at"][self.supply.row_of[host.id]]
+        return bool(at >= self.heard_since)

@@ -1,0 +1,34 @@
+"""What owners say about places in words of their own: scheduler hints, and traits that flavors and
+images name.
+
+`same_host` and `different_host` are ids of servers, one or a list. A flavor names a trait as
+`trait:HW_CPU_X86_AVX2` in its extra specs, with the value `required` or `forbidden`; what the
+image named when the server was made is kept with the server, as `image_traits`: later moves
+obey it too, and an image may change or go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+HOST_HINTS = ("same_host", "different_host")
+TRAIT = "trait:"
+
+
+def servers_named(hints: Mapping[str, Any], hint: str) -> frozenset[str]:
+    """The ids that the hint names."""
+    named = hints.get(hint, [])
+    return frozenset([named] if isinstance(named, str) else named)
+
+
+def traits_named(
+    extra_specs: Mapping[str, Any], details: Mapping[str, Any]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The traits that a host must have, and those that it must not have."""
+    said = [(key.removeprefix(TRAIT), value) for key, value in extra_specs.items() if key.startswith(TRAIT)]
+    said += details.get("image_traits", {}).items()
+    required, forbidden = (
+        frozenset(trait for trait, value in said if value == word) for word in ("required", "forbidden")
+    )
+    return required, forbidden
