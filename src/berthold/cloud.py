@@ -14,19 +14,21 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from berthold.agent.daemon import Daemon
 from berthold.api import agents
 from berthold.api.agents import AgentDoor
-from berthold.api.app import Services, compute_app
+from berthold.api.app import Services, compute_app, mounted
+from berthold.api.policy import Policy
 from berthold.companions import Companions
 from berthold.companions.app import companions_app
 from berthold.settings import Settings
@@ -129,11 +131,12 @@ class After:
 
 def application(four: Companions, settings: Settings, door: AgentDoor, agents_token: str) -> Starlette:
     """Everything that a cloud speaks over HTTP, at one address."""
-    compute = compute_app(Services(four.store, four.neighbours, settings))
+    policy = Policy(Path(settings.policy_file) if settings.policy_file else None)
+    compute = compute_app(Services(four.store, four.neighbours, settings, policy))
     return Starlette(
         routes=[
             Route("/", _welcome),
-            Mount("/compute", app=compute),
+            *mounted("/compute", compute),
             *agents.routes(door, agents_token),
             *companions_app(four),
         ]

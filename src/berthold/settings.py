@@ -40,6 +40,8 @@ class Settings:
     body_max: int = 1_000_000
     # How many items a list answers at most.
     page_max: int = 1000
+    # A policy file over the default rules (YAML, as Nova's); none if empty.
+    policy_file: str = ""
     # What a new project may use; -1 for no limit.
     quota_instances: int = 1000
     quota_cores: int = 4000

@@ -87,6 +87,13 @@ class Cloud:
         got = asyncio.run(ask())
         return Answer(got.status_code, got.json() if got.content else None, got.headers)
 
+    async def obeying(self) -> None:
+        """Let every host do what it is asked, beside requests that wait for that, until cancelled."""
+        while True:
+            for name in list(self.world.agents):
+                self.world.obey(name)
+            await asyncio.sleep(0.005)
+
     def get(self, path: str, who: str = "admin", version: str | None = None, **more: Any) -> Answer:
         return self.send("GET", f"/v2.1{path}", who, version, **more)
 

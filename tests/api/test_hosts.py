@@ -139,7 +139,7 @@ def test_services_are_switched_by_name_before_2_53_and_by_uuid_after(cloud: Any,
     enabled = cloud.put(f"/os-services/{host}", {"status": "enabled"}, version="2.53").json["service"]
     assert set(enabled) == SERVICE | {"forced_down"}
     assert (enabled["status"], enabled["disabled_reason"]) == ("enabled", None)
-    for wrong in ({}, {"status": "x"}, {"status": "enabled", "disabled_reason": "x"}, {"forced_down": True}):
+    for wrong in ({}, {"status": "x"}, {"status": "enabled", "disabled_reason": "x"}):
         fault(cloud.put(f"/os-services/{host}", wrong, version="2.53"), 400)
     fault(cloud.put("/os-services/nobody", {"status": "enabled"}, version="2.53"), 404)
     fault(cloud.put(f"/os-services/{host}", {"status": "enabled"}, "ann", "2.53"), 403)

@@ -15,7 +15,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import BaseRoute, Mount
+from starlette.routing import Route as Exact
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from berthold.api import microversions, problems
@@ -24,7 +25,7 @@ from berthold.api.dispatch import Dispatch, Route, open_to_all, where
 from berthold.api.routes import ROUTES
 from berthold.errors import Failure, TooLarge, Unauthenticated
 
-__all__ = ["Services", "compute_app"]
+__all__ = ["Services", "compute_app", "mounted"]
 
 log = logging.getLogger("berthold.api")
 
@@ -41,6 +42,16 @@ def compute_app(services: Services, routes: Sequence[Route] = ROUTES) -> Starlet
             Middleware(Microversions),
         ],
     )
+
+
+def mounted(prefix: str, app: ASGIApp) -> list[BaseRoute]:
+    """The API below `prefix`, and at `prefix` itself, where a mount alone would redirect."""
+
+    class Bare:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            await app({**scope, "root_path": scope.get("root_path", "") + prefix}, receive, send)
+
+    return [Exact(prefix, Bare(), methods=None), Mount(prefix, app=app)]
 
 
 class Layer:

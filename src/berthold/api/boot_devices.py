@@ -12,7 +12,7 @@ from typing import Any
 from berthold.api.call import Call
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas.servers import Device, NewServer
-from berthold.errors import Malformed, NotAllowed
+from berthold.errors import Malformed, NotAllowed, NotFound
 from berthold.neighbours import Image
 
 INVALID = "Block Device Mapping is Invalid: "
@@ -21,10 +21,12 @@ ZERO_DISK = "os_compute_api:servers:create:zero_disk_flavor"
 
 @dataclass(frozen=True)
 class Boot:
-    """`image_id` for a server whose disk is on its host; `volumes` with the boot disk first."""
+    """`image_id` for a server whose disk is on its host; `volumes` with the boot disk first; `traits` that
+    the image asks of a host, each `required` or `forbidden`."""
 
     image_id: str | None
     volumes: list[dict[str, Any]] = field(default_factory=list)
+    traits: dict[str, str] = field(default_factory=dict)
 
 
 async def chosen(call: Call, wish: NewServer, flavor: dict[str, Any], copies: int) -> Boot:
@@ -45,7 +47,31 @@ async def chosen(call: Call, wish: NewServer, flavor: dict[str, Any], copies: in
     wanted = [volume["volume_id"] for volume in volumes if "volume_id" in volume]
     if len(set(wanted)) < len(wanted):
         raise Malformed(INVALID + "a volume is named twice.")
-    return Boot(image_id if local else None, volumes)
+    image = image or await _origin(call, volumes)
+    return Boot(image_id if local else None, volumes, _traits(image))
+
+
+async def _origin(call: Call, volumes: list[dict[str, Any]]) -> Image | None:
+    """The image that the boot volume is made from, if it still is there."""
+    boot = next((volume for volume in volumes if volume["boot_index"] == 0), {})
+    image_id = boot.get("image_id")
+    try:
+        if "volume_id" in boot:
+            image_id = (await call.services.neighbours.volumes.get(call.actor, boot["volume_id"])).image_id
+        return await call.services.neighbours.images.get(call.actor, image_id) if image_id else None
+    except NotFound:
+        return None
+
+
+def _traits(image: Image | None) -> dict[str, str]:
+    """What the image's properties `trait:NAME` say. Raises `Malformed` for what they cannot say."""
+    found = {}
+    for name, value in (image.properties if image else {}).items():
+        if name.startswith("trait:"):
+            if value not in ("required", "forbidden"):
+                raise Malformed(f"The image's property {name} must be required or forbidden.")
+            found[name.removeprefix("trait:")] = value
+    return found
 
 
 def _is_local(device: Device, image_id: str | None) -> bool:

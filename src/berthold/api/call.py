@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from berthold.api import policy
 from berthold.api.microversions import Version
+from berthold.api.policy import Policy
 from berthold.api.query import Query
 from berthold.ledger.store import Store
 from berthold.neighbours import Actor, Neighbours
@@ -24,6 +24,7 @@ class Services:
     store: Store
     neighbours: Neighbours
     settings: Settings
+    policy: Policy = field(default_factory=Policy)
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,21 @@ class Call:
 
     def may(self, rule: str) -> bool:
         """Whether the caller passes another rule than the route's."""
-        return policy.allows(self.actor, rule)
+        return self.services.policy.allows(self.actor, rule)
 
     def must(self, rule: str) -> None:
         """Raise `NotAllowed` unless the caller passes `rule`."""
-        policy.check(self.actor, rule)
+        self.services.policy.check(self.actor, rule)
 
     @property
     def scope(self) -> str | None:
         """The project that single things are looked up in; None for an admin, who sees all."""
-        return None if self.actor.is_admin else self.actor.project_id
+        return None if self.is_admin else self.actor.project_id
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the caller is an operator of the cloud, by the operator's own rules."""
+        return self.may("context_is_admin")
 
     def url(self, *parts: str | int) -> str:
         """The address of a thing in this API."""

@@ -85,7 +85,7 @@ class Dispatch:
             return _version_document(request, base, parts)
         version: Version = request.state.version
         route, arguments = self.find(request.method, parts, version)
-        policy.check(request.state.actor, route.rule)
+        self.services.policy.check(request.state.actor, route.rule)
         query = Query(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=200))
         if version in route.strict_in:
             query.refuse_others(route.query)
@@ -147,8 +147,15 @@ def _is_project(part: str) -> bool:
 def _version_document(request: Request, base: str, parts: list[str]) -> Response:
     if request.method != "GET":
         raise WrongMethod(["GET"])
-    document = versions.one_version(base) if parts else versions.all_versions(base)
-    return Response(msgspec.json.encode(document), media_type="application/json")
+    if parts:
+        return _json(versions.one_version(base))
+    # Without a slash at its end the address names several things, and says which; as others do.
+    bare = not request.scope["path"].endswith("/")
+    return _json(versions.all_versions(base), 300 if bare else 200)
+
+
+def _json(document: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(document), status, media_type="application/json")
 
 
 async def _body(request: Request, route: Route, version: Version) -> Any:

@@ -33,7 +33,7 @@ async def _page(call: Call, fields: Any) -> dict[str, Any]:
         flavors.page,
         project_id=call.scope,
         # A member sees the public ones and those that its project was given; an admin what it asks for.
-        is_public=_publicity(call) if call.actor.is_admin else None,
+        is_public=_publicity(call) if call.is_admin else None,
         min_ram=call.query.number("minRam") or 0,
         min_disk=call.query.number("minDisk") or 0,
         limit=page.limit,

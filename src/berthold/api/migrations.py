@@ -6,13 +6,15 @@ from typing import Any
 
 from berthold.api.call import Call
 from berthold.api.microversions import Version, Versions
+from berthold.api.servers import by, unlocked
 from berthold.api.views import migrations as views
 from berthold.api.views.fields import next_link, render, render_all
 from berthold.errors import Malformed, NotFound
 from berthold.ledger import reading
 from berthold.ledger.store import Tx
+from berthold.moves import abort
 from berthold.moves.status import migration_status
-from berthold.records import flavors
+from berthold.records import flavors, progress
 
 ALL_PROJECTS = "os_compute_api:os-migrations:index:all_projects"
 QUERY = frozenset(
@@ -128,9 +130,40 @@ async def one_of_server(call: Call, server_id: str, migration_id: str) -> dict[s
     raise NotFound(f"In-progress live migration {migration_id} is not found for server {server_id}.")
 
 
+async def abort_one(call: Call, server_id: str, migration_id: str) -> None:
+    """Let one of them be undone (since 2.24); before 2.65 only while memory is being sent."""
+    which = abort.ABORTABLE if call.version >= Version(2, 65) else frozenset({"running"})
+    await call.store.write(_abort, call, server_id, migration_id, which)
+
+
+def _abort(tx: Tx, call: Call, server_id: str, migration_id: str, which: frozenset[str]) -> None:
+    unlocked(tx, call, server_id)
+    abort.abort(tx, server_id, _number(server_id, migration_id), by(call), only=which)
+
+
+def _number(server_id: str, migration_id: str) -> int:
+    if not (migration_id.isascii() and migration_id.isdigit() and len(migration_id) < 16):
+        raise NotFound(f"Migration {migration_id} not found for instance {server_id}")
+    return int(migration_id)
+
+
+async def force_complete(call: Call, server_id: str, migration_id: str) -> None:
+    """No host of this cloud can pause a guest or run it half sent, so this always says why not."""
+    await call.store.read(unlocked, call, server_id)
+    await one_of_server(call, server_id, migration_id)
+    raise Malformed(
+        f"Migration {migration_id} of server {server_id} cannot be forced to complete: the hosts of this"
+        " cloud send memory until it is all there. Wait for it, or abort it."
+    )
+
+
 def _in_progress(tx: Tx, server_id: str, project_id: str | None) -> list[reading.Row]:
     reading.server_of(tx, server_id, project_id)
     wanted = reading.MigrationsWanted(
         equal={"server_id": server_id, "kind": "live-migration"}, unfinished=True
     )
-    return reading.migrations(tx, wanted, limit=10)
+    rows = reading.migrations(tx, wanted, limit=10)
+    told = progress.of(tx, [row["id"] for row in rows])
+    for row in rows:
+        row["progress"] = told.get(row["id"], {})
+    return rows

@@ -16,22 +16,30 @@ from berthold.api import (
     keypairs,
     limits,
     migrations,
+    quotas,
     server_actions,
     server_create,
     server_filters,
     server_groups,
     server_metadata,
+    server_parts,
+    server_tags,
     servers,
     services,
+    usage,
+    volume_attachments,
 )
 from berthold.api.dispatch import Route
 from berthold.api.schemas import actions as action
 from berthold.api.schemas import aggregates as aggregate
+from berthold.api.schemas import consoles as console
 from berthold.api.schemas import flavors as flavor
 from berthold.api.schemas import keypairs as keypair
+from berthold.api.schemas import quotas as quota
 from berthold.api.schemas import server_groups as group
 from berthold.api.schemas import servers as server
 from berthold.api.schemas import services as service
+from berthold.api.schemas import volume_attachments as attachment
 
 # fmt: off
 ROUTES: tuple[Route, ...] = (
@@ -78,6 +86,35 @@ ROUTES: tuple[Route, ...] = (
           body=server.ITEM),
     Route("DELETE", "/servers/{server_id}/metadata/{key}", server_metadata.delete, "server-metadata:delete",
           204),
+    Route("GET", "/servers/{server_id}/tags", server_tags.index, "os-server-tags:index", when="2.26"),
+    Route("PUT", "/servers/{server_id}/tags", server_tags.replace, "os-server-tags:update_all", when="2.26",
+          body=server.TAGS),
+    Route("DELETE", "/servers/{server_id}/tags", server_tags.clear, "os-server-tags:delete_all", 204,
+          when="2.26"),
+    Route("GET", "/servers/{server_id}/tags/{tag}", server_tags.show, "os-server-tags:show", 204,
+          when="2.26"),
+    Route("PUT", "/servers/{server_id}/tags/{tag}", server_tags.add, "os-server-tags:update", 201,
+          when="2.26"),
+    Route("DELETE", "/servers/{server_id}/tags/{tag}", server_tags.remove, "os-server-tags:delete", 204,
+          when="2.26"),
+    Route("GET", "/servers/{server_id}/ips", server_parts.addresses, "ips:index"),
+    Route("GET", "/servers/{server_id}/ips/{network}", server_parts.addresses_on, "ips:show"),
+    Route("GET", "/servers/{server_id}/os-interface", server_parts.interfaces, "os-attach-interfaces:list"),
+    Route("GET", "/servers/{server_id}/os-interface/{port_id}", server_parts.interface,
+          "os-attach-interfaces:show"),
+    Route("GET", "/servers/{server_id}/diagnostics", server_parts.diagnostics, "os-server-diagnostics"),
+    Route("POST", "/servers/{server_id}/remote-consoles", server_parts.remote_console, "os-remote-consoles",
+          when="2.6", body=console.CREATE),
+    Route("GET", "/servers/{server_id}/os-volume_attachments", volume_attachments.index,
+          "os-volumes-attachments:index", query=volume_attachments.QUERY),
+    Route("POST", "/servers/{server_id}/os-volume_attachments", volume_attachments.attach,
+          "os-volumes-attachments:create", body=attachment.ATTACH),
+    Route("GET", "/servers/{server_id}/os-volume_attachments/{volume_id}", volume_attachments.show,
+          "os-volumes-attachments:show"),
+    Route("PUT", "/servers/{server_id}/os-volume_attachments/{volume_id}", volume_attachments.update,
+          "os-volumes-attachments:update", 202, body=attachment.UPDATE),
+    Route("DELETE", "/servers/{server_id}/os-volume_attachments/{volume_id}", volume_attachments.detach,
+          "os-volumes-attachments:delete", 202),
     # -- What happened to them
     Route("GET", "/servers/{server_id}/os-instance-actions", instance_actions.index,
           "os-instance-actions:list", query=instance_actions.QUERY, strict="2.58"),
@@ -87,6 +124,10 @@ ROUTES: tuple[Route, ...] = (
           when="2.23"),
     Route("GET", "/servers/{server_id}/migrations/{migration_id}", migrations.one_of_server,
           "servers:migrations:show", when="2.23"),
+    Route("DELETE", "/servers/{server_id}/migrations/{migration_id}", migrations.abort_one,
+          "servers:migrations:delete", 202, when="2.24"),
+    Route("POST", "/servers/{server_id}/migrations/{migration_id}/action", migrations.force_complete,
+          "servers:migrations:force_complete", 202, when="2.22", body=action.FORCE_COMPLETE),
     Route("GET", "/os-migrations", migrations.index, "os-migrations:index", query=migrations.QUERY,
           strict="2.59"),
     # -- Hosts
@@ -111,8 +152,11 @@ ROUTES: tuple[Route, ...] = (
           body=service.NAMED),
     Route("PUT", "/os-services/disable-log-reason", services.disable_with_reason, "os-services:update",
           when="2.1-2.52", body=service.NAMED),
+    Route("PUT", "/os-services/force-down", services.force_down, "os-services:update", when="2.11-2.52",
+          body=service.FORCE_DOWN),
     Route("PUT", "/os-services/{service_id}", services.update, "os-services:update", when="2.53",
           body=service.CHANGE),
+    Route("DELETE", "/os-services/{service_id}", services.delete, "os-services:delete", 204),
     Route("GET", "/os-aggregates", aggregates.index, "os-aggregates:index"),
     Route("POST", "/os-aggregates", aggregates.create, "os-aggregates:create", body=aggregate.CREATE),
     Route("GET", "/os-aggregates/{aggregate_id}", aggregates.show, "os-aggregates:show"),
@@ -134,10 +178,16 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/os-keypairs/{name}", keypairs.delete, "os-keypairs:delete", 204, when="2.2",
           query=keypairs.SHOW_QUERY),
     Route("GET", "/limits", limits.limits, "limits", query=limits.QUERY),
-    Route("GET", "/os-quota-sets/{project_id}", limits.quota, "os-quota-sets:show",
-          query=limits.QUOTA_QUERY),
-    Route("GET", "/os-quota-sets/{project_id}/detail", limits.quota_in_detail, "os-quota-sets:detail",
-          query=limits.QUOTA_QUERY),
-    Route("GET", "/os-quota-sets/{project_id}/defaults", limits.defaults, "os-quota-sets:defaults"),
+    Route("GET", "/os-quota-sets/{project_id}", quotas.show, "os-quota-sets:show", query=quotas.QUERY),
+    Route("PUT", "/os-quota-sets/{project_id}", quotas.update, "os-quota-sets:update", query=quotas.QUERY,
+          body=quota.UPDATE),
+    Route("DELETE", "/os-quota-sets/{project_id}", quotas.delete, "os-quota-sets:delete", 202,
+          query=quotas.QUERY),
+    Route("GET", "/os-quota-sets/{project_id}/detail", quotas.detail, "os-quota-sets:detail",
+          query=quotas.QUERY),
+    Route("GET", "/os-quota-sets/{project_id}/defaults", quotas.defaults, "os-quota-sets:defaults"),
+    Route("GET", "/os-simple-tenant-usage", usage.index, "os-simple-tenant-usage:list", query=usage.QUERY),
+    Route("GET", "/os-simple-tenant-usage/{project_id}", usage.show, "os-simple-tenant-usage:show",
+          query=usage.SHOW_QUERY),
 )
 # fmt: on

@@ -1,13 +1,14 @@
 """Server actions: `POST /servers/{id}/action` with one key that names the action.
 
-One row per action; each begins, or goes on with, a move in the transaction that found the
-server. 202 means begun, not done.
+One row per action; nearly each begins, or goes on with, a move in the transaction that found
+the server. 202 means begun, not done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from berthold.api.call import Call, Reply
@@ -16,9 +17,11 @@ from berthold.api.problems import named_in_the_body
 from berthold.api.schemas import actions as bodies
 from berthold.api.schemas.body import Body
 from berthold.api.servers import by, unlocked
-from berthold.errors import Malformed
+from berthold.api.views.hosts import is_up
+from berthold.errors import Malformed, NotAllowed, WrongState
+from berthold.ledger import reading
 from berthold.ledger.store import Tx
-from berthold.moves import begin
+from berthold.moves import begin, look, marks
 from berthold.records import flavors
 
 MIGRATE_RULE = "os_compute_api:os-migrate-server:migrate"
@@ -27,12 +30,19 @@ LIVE_RULE = "os_compute_api:os-migrate-server:migrate_live"
 
 @dataclass(frozen=True)
 class Action:
-    """A row: what runs in the transaction, whom the rule lets, what the body is, the status."""
+    """A row: what runs, whom the rule lets, what the body is, the status.
 
-    run: Callable[[Tx, Call, str, Any], None]
+    `run(tx, call, server_id, wish)` is a transaction, or with `asks` a coroutine
+    `run(call, server_id, wish)` that answers with a document. A lock stops whom it concerns,
+    unless the row `passes` it.
+    """
+
+    run: Callable[..., Any]
     rule: str
-    body: Body
+    body: Body = bodies.NOTHING
     status: int = 202
+    asks: bool = False
+    passes: bool = False
 
 
 async def act(call: Call, server_id: str) -> Reply:
@@ -47,13 +57,27 @@ async def act(call: Call, server_id: str) -> Reply:
         )
     call.must(action.rule)
     wish = action.body.convert(given, call.version)
+    if action.asks:
+        return Reply(action.status, await action.run(call, server_id, wish))
     await call.store.write(_run, action, call, server_id, wish)
     return Reply(action.status)
 
 
 def _run(tx: Tx, action: Action, call: Call, server_id: str, wish: Any) -> None:
-    unlocked(tx, call, server_id)
+    if action.passes:
+        reading.server_of(tx, server_id, call.scope)
+    else:
+        unlocked(tx, call, server_id)
     action.run(tx, call, server_id, wish)
+
+
+def _home_answers(tx: Tx, call: Call, server_id: str, action: str) -> None:
+    """Raise `WrongState` for a server that is to leave a host which is down: that host must send it."""
+    host = reading.server_of(tx, server_id, call.scope)["host"]
+    if host is not None and not is_up(host, call):
+        raise WrongState(
+            f"Cannot '{action}' instance {server_id}: Service is unavailable at this time, its host is down."
+        )
 
 
 def live_migrate(tx: Tx, call: Call, server_id: str, wish: bodies.LiveMigrate) -> None:
@@ -62,6 +86,7 @@ def live_migrate(tx: Tx, call: Call, server_id: str, wish: bodies.LiveMigrate) -
         raise Malformed("block_migration: 'auto' needs microversion 2.25 or later; expected a boolean.")
     if wish.host:
         call.must(f"{LIVE_RULE}:host")
+    _home_answers(tx, call, server_id, "os-migrateLive")
     begin.begin(tx, "live-migration", server_id, by(call), {"host": wish.host})
 
 
@@ -70,6 +95,7 @@ def migrate(tx: Tx, call: Call, server_id: str, wish: bodies.Migrate | None) -> 
     host = wish.host if wish else None
     if host:
         call.must(f"{MIGRATE_RULE}:host")
+    _home_answers(tx, call, server_id, "migrate")
     begin.begin(tx, "migration", server_id, by(call), {"host": host})
 
 
@@ -82,6 +108,7 @@ def resize(tx: Tx, call: Call, server_id: str, wish: bodies.Resize) -> None:
         raise Malformed("When resizing, instances must change flavor!")
     if server["image_id"] and flavor["disk"] < server["flavor"]["disk"]:
         raise Malformed("Resize to a smaller disk is not possible: the disk of a server cannot shrink.")
+    _home_answers(tx, call, server_id, "resize")
     begin.begin(tx, "resize", server_id, by(call), {"flavor": flavors.snapshot(flavor)})
 
 
@@ -95,12 +122,65 @@ def revert_resize(tx: Tx, call: Call, server_id: str, _: None) -> None:
     begin.revert(tx, server_id, by(call))
 
 
+def power(kind: str, tx: Tx, call: Call, server_id: str, _: None) -> None:
+    """Stop, start, pause or unpause the guest where it is."""
+    begin.begin(tx, kind, server_id, by(call), {})
+
+
+def reboot(tx: Tx, call: Call, server_id: str, wish: bodies.Reboot) -> None:
+    """Let the guest begin anew, asking it first or not."""
+    kind = "hard-reboot" if wish.type.upper() == "HARD" else "reboot"
+    begin.begin(tx, kind, server_id, by(call), {})
+
+
+def delete(tx: Tx, call: Call, server_id: str, _: None) -> None:
+    """Delete at once; this cloud keeps no deleted servers to restore."""
+    begin.begin(tx, "delete", server_id, by(call), {})
+
+
+def lock(tx: Tx, call: Call, server_id: str, wish: bodies.Lock | None) -> None:
+    """From now on only admins may act on the server."""
+    marks.lock(tx, server_id, by(call), wish.locked_reason if wish else None)
+
+
+def unlock(tx: Tx, call: Call, server_id: str, _: None) -> None:
+    """Its owner may act on the server again; an admin's lock is for admins to open."""
+    try:
+        marks.unlock(tx, server_id, by(call))
+    except NotAllowed:
+        call.must(UNLOCK_RULE)
+        raise
+
+
+def reset_state(tx: Tx, call: Call, server_id: str, wish: bodies.ResetState) -> None:
+    """An admin's word on what the server is."""
+    marks.reset_state(tx, server_id, wish.state)
+
+
+async def console_output(call: Call, server_id: str, wish: bodies.ConsoleOutput | None) -> dict[str, str]:
+    """What the guest has written to its console."""
+    lines = wish.length if wish else None
+    await call.store.read(reading.server_of, server_id, call.scope)
+    return {"output": await look.console(call.store, server_id, None if lines == -1 else lines)}
+
+
+UNLOCK_RULE = "os_compute_api:os-lock-server:unlock:unlock_override"
 ACTIONS: dict[str, Action] = {
+    "os-start": Action(partial(power, "start"), "os_compute_api:servers:start"),
+    "os-stop": Action(partial(power, "stop"), "os_compute_api:servers:stop"),
+    "reboot": Action(reboot, "os_compute_api:servers:reboot", bodies.REBOOT),
+    "pause": Action(partial(power, "pause"), "os_compute_api:os-pause-server:pause"),
+    "unpause": Action(partial(power, "unpause"), "os_compute_api:os-pause-server:unpause"),
     "os-migrateLive": Action(live_migrate, LIVE_RULE, bodies.LIVE_MIGRATE),
     "migrate": Action(migrate, MIGRATE_RULE, bodies.MIGRATE),
     "resize": Action(resize, "os_compute_api:servers:resize", bodies.RESIZE),
-    "confirmResize": Action(
-        confirm_resize, "os_compute_api:servers:confirm_resize", bodies.NOTHING, status=204
+    "confirmResize": Action(confirm_resize, "os_compute_api:servers:confirm_resize", status=204),
+    "revertResize": Action(revert_resize, "os_compute_api:servers:revert_resize"),
+    "lock": Action(lock, "os_compute_api:os-lock-server:lock", bodies.LOCK, passes=True),
+    "unlock": Action(unlock, "os_compute_api:os-lock-server:unlock", passes=True),
+    "forceDelete": Action(delete, "os_compute_api:os-deferred-delete:force"),
+    "os-resetState": Action(reset_state, "os_compute_api:os-admin-actions:reset_state", bodies.RESET_STATE),
+    "os-getConsoleOutput": Action(
+        console_output, "os_compute_api:os-console-output", bodies.CONSOLE_OUTPUT, status=200, asks=True
     ),
-    "revertResize": Action(revert_resize, "os_compute_api:servers:revert_resize", bodies.NOTHING),
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 from berthold.api import boot_devices
 from berthold.api.call import Call
+from berthold.api.hints import checked, group_of
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas.servers import METADATA_MAX, CreateServer, NewServer
@@ -175,7 +176,7 @@ def _model(
     """What all servers of this request have in common."""
     body: CreateServer = call.body
     wish = body.server
-    hints = body.hints | body.hints_too
+    hints = checked(body.hints | body.hints_too)
     details = {
         "reservation_id": reservation,
         "disk_config": wish.disk_config,
@@ -184,6 +185,7 @@ def _model(
         "access_ip_v4": wish.access_ip_v4 or "",
         "access_ip_v6": wish.access_ip_v6 or "",
         "tags": list(dict.fromkeys(wish.tags)),
+        "image_traits": boot.traits,
     }
     return begin.NewServer(
         project_id=call.actor.project_id,
@@ -191,7 +193,7 @@ def _model(
         name=wish.name,
         flavor=flavor,
         image_id=boot.image_id,
-        group_id=_group(hints),
+        group_id=group_of(hints),
         zone=place.zone,
         host=place.host,
         hints=hints,
@@ -202,16 +204,6 @@ def _model(
         description=wish.description if wish.description is not None else None,
         details=details,
     )
-
-
-def _group(hints: dict[str, Any]) -> str | None:
-    """The group that the hints name. It is an id, or a list of one."""
-    hint = hints.get("group")
-    if isinstance(hint, list) and len(hint) == 1:
-        hint = hint[0]
-    if hint is not None and not isinstance(hint, str):
-        raise Malformed("scheduler_hints.group must be the id of one server group.")
-    return hint
 
 
 def _begin(tx: Tx, call: Call, model: begin.NewServer, many: int) -> list[str]:

@@ -98,7 +98,8 @@ async def update(call: Call, server_id: str) -> dict[str, Any]:
 
 
 def _update(tx: Tx, call: Call, server_id: str) -> reading.Row:
-    server, wish = reading.server_of(tx, server_id, call.scope), call.body.server
+    reading.server_of(tx, server_id, call.scope)
+    server, wish = servers.hold(tx, server_id), call.body.server
     own = {"name": wish.name, "description": wish.description}
     in_details = {
         "access_ip_v4": wish.access_ip_v4,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from berthold.api.call import Call
+from berthold.api.microversions import Version
+from berthold.api.schemas.services import ServiceChange
 from berthold.api.views.fields import Field, column, constant, iso_long, render, render_all
 from berthold.api.views.hosts import number_of, state
 from berthold.errors import Malformed, NotFound
@@ -41,14 +43,16 @@ async def index(call: Call) -> dict[str, Any]:
 async def update(call: Call, service_id: str) -> dict[str, Any]:
     """Enable or disable a service (since 2.53)."""
     wish = call.body
-    if wish.forced_down is not None:
-        raise Malformed("forced_down: a host is fenced by what watches over it, not through this API yet.")
-    if wish.status is None:
-        raise Malformed("status: expected enabled or disabled.")
-    if wish.disabled_reason is not None and wish.status == "enabled":
-        raise Malformed("Specifying disabled_reason when status is 'enabled' is invalid.")
-    row = await call.store.write(_switch, service_id, wish.status == "disabled", wish.disabled_reason)
-    return {"service": render(FIELDS, row, call)}
+    if wish.forced_down is None and wish.status is None:
+        raise Malformed("No updates were requested. Fields 'status' or 'forced_down' should be specified.")
+    if wish.disabled_reason is not None and wish.status != "disabled":
+        raise Malformed("Specifying disabled_reason when status is not 'disabled' is invalid.")
+    return {"service": render(FIELDS, await call.store.write(_update, service_id, wish), call)}
+
+
+async def delete(call: Call, service_id: str) -> None:
+    """Forget a host that holds nothing of any server and that no move comes from or goes to."""
+    await call.store.write(_delete, call, service_id)
 
 
 async def enable(call: Call) -> dict[str, Any]:
@@ -72,6 +76,13 @@ async def disable_with_reason(call: Call) -> dict[str, Any]:
     return shown
 
 
+async def force_down(call: Call) -> dict[str, Any]:
+    """Fence the host that the body names, or let it act again (2.11 to 2.52)."""
+    wish = call.body
+    await call.store.write(_fence_named, wish)
+    return {"service": {"host": wish.host, "binary": wish.binary, "forced_down": wish.forced_down}}
+
+
 def _every(tx: Tx) -> list[reading.Row]:
     zones = aggregates.zones(tx)
     rows = reading.hosts(tx)
@@ -80,15 +91,49 @@ def _every(tx: Tx) -> list[reading.Row]:
     return rows
 
 
-def _switch(tx: Tx, service_id: str, disabled: bool, reason: str | None) -> reading.Row:
-    if not any(row["id"] == service_id for row in reading.hosts(tx, ids=[service_id])):
-        raise NotFound(f"Service {service_id} could not be found.")
-    hosts.set_disabled(tx, service_id, disabled, reason)
+def _update(tx: Tx, service_id: str, wish: ServiceChange) -> reading.Row:
+    host = _host(tx, service_id)
+    if wish.status is not None:
+        hosts.set_disabled(tx, host["id"], wish.status == "disabled", wish.disabled_reason)
+    if wish.forced_down is not None:
+        _fence(tx, host, wish.forced_down)
     return next(row for row in _every(tx) if row["id"] == service_id)
 
 
-def _switch_named(tx: Tx, wish: Any, disabled: bool) -> None:
+def _host(tx: Tx, service_id: str) -> reading.Row:
+    for row in reading.hosts(tx, ids=[service_id]):
+        return row
+    raise NotFound(f"Service {service_id} could not be found.")
+
+
+def _fence(tx: Tx, host: reading.Row, down: bool) -> None:
+    """M5: a host that is forced down may not act. Said again it changes nothing, no epoch either."""
+    if down and host["status"] != "fenced":
+        hosts.fence(tx, host["id"])
+    elif not down and host["status"] == "fenced":
+        hosts.unfence(tx, host["id"])
+
+
+def _delete(tx: Tx, call: Call, service_id: str) -> None:
+    by_uuid = call.version >= Version(2, 53)
+    for row in reading.hosts(tx, ids=[service_id] if by_uuid else None):
+        if by_uuid or str(number_of(row["id"])) == service_id:
+            hosts.remove(tx, row["id"])
+            aggregates.forget_host(tx, row["name"])
+            return
+    raise NotFound(f"Service {service_id} could not be found.")
+
+
+def _named(tx: Tx, wish: Any) -> str:
     host_id = reading.host_names(tx).get(wish.host)
     if host_id is None or wish.binary != BINARY:
         raise NotFound(f"Could not find binary {wish.binary} on host {wish.host}.")
-    hosts.set_disabled(tx, host_id, disabled, wish.disabled_reason)
+    return host_id
+
+
+def _switch_named(tx: Tx, wish: Any, disabled: bool) -> None:
+    hosts.set_disabled(tx, _named(tx, wish), disabled, wish.disabled_reason)
+
+
+def _fence_named(tx: Tx, wish: Any) -> None:
+    _fence(tx, _host(tx, _named(tx, wish)), wish.forced_down)

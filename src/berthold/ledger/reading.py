@@ -182,6 +182,38 @@ def _beyond(order: Sequence[tuple[Any, bool]], values: Sequence[Any]) -> ColumnE
     return or_(*ways)
 
 
+_SPAN = [
+    server.c[name]
+    for name in ("id", "name", "project_id", "flavor", "condition", "created_at", "launched_at", "deleted_at")
+]
+
+
+def servers_between(
+    tx: Tx,
+    start: float,
+    end: float,
+    *,
+    project_id: str | None,
+    limit: int | None = None,
+    marker: str | None = None,
+) -> list[Row]:
+    """Servers, deleted ones too, that ran at some time in the period, by project and id. Raises
+    `Malformed` for an unknown marker (the id of one)."""
+    c = server.c
+    statement = select(*_SPAN).where(
+        c.launched_at.is_not(None), c.launched_at <= end, or_(c.deleted_at.is_(None), c.deleted_at >= start)
+    )
+    if project_id is not None:
+        statement = statement.where(c.project_id == project_id)
+    if marker is not None:
+        place = tx.execute(statement.with_only_columns(c.project_id, c.id).where(c.id == marker)).first()
+        if place is None:
+            raise Malformed(f"marker [{marker}] not found")
+        statement = statement.where(_beyond([(c.project_id, False), (c.id, False)], place))
+    rows = tx.execute(statement.order_by(c.project_id, c.id).limit(limit)).mappings()
+    return [dict(row) for row in rows]
+
+
 # -- Groups -------------------------------------------------------------------------------
 
 

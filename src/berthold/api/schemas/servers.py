@@ -12,6 +12,7 @@ Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern=r"^[^,/]+\Z")]
 Metadata = dict[Key, Value]
 # How many items of metadata a server may have.
 METADATA_MAX = 128
+TAGS_MAX = 50
 DiskConfig = Literal["AUTO", "MANUAL"]
 HostName = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9-._]*\Z")]
 Zone = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -72,7 +73,7 @@ class NewServer(Shape):
     access_ip_v6: Annotated[str, Meta(max_length=45)] | None = field(name="accessIPv6", default=None)
     disk_config: DiskConfig = field(name="OS-DCF:diskConfig", default="MANUAL")
     admin_pass: Annotated[str, Meta(max_length=255)] | None = field(name="adminPass", default=None)
-    tags: Annotated[list[Tag], Meta(max_length=50)] = field(default_factory=list)
+    tags: Annotated[list[Tag], Meta(max_length=TAGS_MAX)] = field(default_factory=list)
     hostname: HostName | None = None
     certificates: Annotated[list[Id], Meta(max_length=50)] | None = field(
         name="trusted_image_certificates", default=None
@@ -104,6 +105,10 @@ class WholeMetadata(Shape):
     metadata: Metadata
 
 
+class AllTags(Shape):
+    tags: Annotated[list[Tag], Meta(max_length=TAGS_MAX)]
+
+
 class OneItem(Shape):
     meta: Annotated[Metadata, Meta(min_length=1, max_length=1)]
 
@@ -126,3 +131,4 @@ CREATE = Body(
 UPDATE = Body(UpdateServer, when={"server.description": "2.19", "server.hostname": "2.90"})
 METADATA = Body(WholeMetadata)
 ITEM = Body(OneItem)
+TAGS = Body(AllTags)

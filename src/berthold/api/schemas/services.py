@@ -27,5 +27,12 @@ class NamedService(Shape):
     disabled_reason: Reason | None = None
 
 
+class ForcedDown(Shape):
+    host: Id
+    binary: Id
+    forced_down: bool
+
+
+FORCE_DOWN = Body(ForcedDown)
 CHANGE = Body(ServiceChange)
 NAMED = Body(NamedService)

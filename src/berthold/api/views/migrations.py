@@ -65,7 +65,7 @@ IN_PROGRESS = {"running", "undoing", "waiting", "stuck"}
 
 
 def _progress(what: str, part: str) -> Any:
-    return lambda move, call: move["facts"].get(f"{what}_{part}_bytes", 0)
+    return lambda move, call: move["progress"].get(f"{what}_{part}_bytes", 0)
 
 
 OF_SERVER: list[Field[Record]] = [

@@ -53,7 +53,8 @@ def _addresses(server: Record, call: Call) -> dict[str, list[dict[str, Any]]]:
     return _by_network(server, in_full=True)
 
 
-def _addresses_in_brief(server: Record, call: Call) -> dict[str, list[dict[str, Any]]]:
+def addresses_in_brief(server: Record, call: Call) -> dict[str, list[dict[str, Any]]]:
+    """Addresses by network, without what extensions add."""
     return _by_network(server, in_full=False)
 
 
@@ -102,7 +103,7 @@ def fault(server: Record, call: Call) -> dict[str, Any] | None:
         "message": known.get("message", ""),
         "created": iso(known["created"]) if isinstance(known.get("created"), float) else known.get("created"),
     }
-    if known.get("details") and (call.actor.is_admin or shown["code"] != 500):
+    if known.get("details") and (call.is_admin or shown["code"] != 500):
         shown["details"] = known["details"]
     return shown
 
@@ -179,7 +180,7 @@ GROUPS: list[Field[Record]] = [
 
 DETAIL = [*COMMON, *MORE]
 SHOW = [*DETAIL, *GROUPS]
-UPDATED = [*COMMON, *GROUPS, Field("addresses", _addresses_in_brief)]
+UPDATED = [*COMMON, *GROUPS, Field("addresses", addresses_in_brief)]
 
 
 def with_state(server: Record, shown: dict[str, Any], call: Call) -> dict[str, Any]:

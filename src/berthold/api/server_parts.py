@@ -1,0 +1,117 @@
+"""What a server shows of itself beside its record: addresses, interfaces, diagnostics, consoles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from berthold.api.call import Call
+from berthold.api.microversions import Version
+from berthold.api.views import servers as views
+from berthold.api.views.fields import Field, column, render, render_all
+from berthold.errors import Malformed, NotFound, WrongState
+from berthold.ledger import reading
+
+Record = Mapping[str, Any]
+# The power states of a server, as diagnostics say them.
+STATES = {0: "pending", 1: "running", 3: "paused", 4: "shutdown"}
+
+
+async def _server(call: Call, server_id: str) -> reading.Row:
+    return await call.store.read(reading.server_of, server_id, call.scope)
+
+
+# -- Addresses ----------------------------------------------------------------------------
+
+
+async def addresses(call: Call, server_id: str) -> dict[str, Any]:
+    """Its addresses by network."""
+    return {"addresses": views.addresses_in_brief(await _server(call, server_id), call)}
+
+
+async def addresses_on(call: Call, server_id: str, network: str) -> dict[str, Any]:
+    """Its addresses on one network."""
+    found = views.addresses_in_brief(await _server(call, server_id), call)
+    if network not in found:
+        raise NotFound("Instance is not a member of specified network")
+    return {network: found[network]}
+
+
+# -- Interfaces ---------------------------------------------------------------------------
+
+
+def _fixed_ips(port: Record, call: Call) -> list[dict[str, str]]:
+    return [{name: address[name] for name in ("ip_address", "subnet_id")} for address in port["addresses"]]
+
+
+INTERFACE: list[Field[Record]] = [
+    Field("fixed_ips", _fixed_ips),
+    Field("mac_addr", column("mac_address")),
+    Field("net_id", column("network_id")),
+    Field("port_id", column("id")),
+    Field("port_state", lambda port, call: "ACTIVE"),
+    Field("tag", lambda port, call: port.get("tag"), when="2.70"),
+]
+
+
+async def interfaces(call: Call, server_id: str) -> dict[str, Any]:
+    """Its network interfaces."""
+    ports = (await _server(call, server_id))["ports"]
+    return {"interfaceAttachments": render_all(INTERFACE, ports, call)}
+
+
+async def interface(call: Call, server_id: str, port_id: str) -> dict[str, Any]:
+    """One of its network interfaces."""
+    for port in (await _server(call, server_id))["ports"]:
+        if port["id"] == port_id:
+            return {"interfaceAttachment": render(INTERFACE, port, call)}
+    raise NotFound(f"Instance {server_id} does not have a port with id {port_id}")
+
+
+# -- Diagnostics --------------------------------------------------------------------------
+
+
+async def diagnostics(call: Call, server_id: str) -> dict[str, Any]:
+    """What is known of the guest without asking its hypervisor; what only that knows is null."""
+    server = await _server(call, server_id)
+    if server["host"] is None:
+        raise WrongState(f"Cannot 'diagnostics' instance {server_id}: it is on no host")
+    memory_mb = server["flavor"]["ram"]
+    if call.version < Version(2, 48):
+        return {"memory": memory_mb * 1024}
+    facts = (await call.store.read(reading.hosts, ids=[server["host"]["id"]]))[0]["facts"]
+    disks = len(server["volumes"]) + bool(server["image_id"])
+    return {
+        "state": STATES.get(views.status(server).power_state, "pending"),
+        "driver": facts.get("hypervisor_type"),
+        "hypervisor": facts.get("hypervisor_type"),
+        "hypervisor_os": None,
+        "uptime": None,
+        "config_drive": bool(server["details"].get("config_drive")),
+        "num_cpus": server["flavor"]["vcpus"],
+        "num_disks": disks,
+        "num_nics": len(server["ports"]),
+        "memory_details": {"maximum": memory_mb, "used": None},
+        "cpu_details": [],
+        "disk_details": [],
+        "nic_details": [
+            {"mac_address": port["mac_address"]} | dict.fromkeys(NIC) for port in server["ports"]
+        ],
+    }
+
+
+NIC = [f"{way}_{what}" for way in ("rx", "tx") for what in ("drop", "errors", "octets", "packets", "rate")]
+
+
+# -- Consoles -----------------------------------------------------------------------------
+
+
+async def remote_console(call: Call, server_id: str) -> dict[str, Any]:
+    """A console in a browser. This cloud has no proxy for one, and says so."""
+    server, wish = await _server(call, server_id), call.body.remote_console
+    if server["host"] is None:
+        raise WrongState(f"Instance {server_id} is not ready")
+    raise Malformed(
+        f"Unavailable console type {wish.type}: this cloud has no console proxy."
+        " What a guest writes to its console is read by the action os-getConsoleOutput."
+    )
