@@ -100,6 +100,7 @@ def race(world: World, racers: dict[str, Racer], held: str | None, point: str | 
         if held:
             for each in others:
                 each.join(WAITS_S)
+            running[held].go_on.set()
         return {name: each.end() for name, each in running.items()}
     finally:
         for each in running.values():

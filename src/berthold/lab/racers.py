@@ -44,7 +44,10 @@ def creating(name: str, group: str | None, flavor: Mapping[str, Any] = SMALL, **
     async def race(world: World) -> str:
         by = begin.By(USER, PROJECT, f"req-create-{name}")
         wish = begin.NewServer(PROJECT, USER, name, flavor, group_id=group, **wishes)
-        server = (await world.store.write(begin.create_servers, by, [wish]))[0]
+        try:
+            server = (await world.store.write(begin.create_servers, by, [wish]))[0]
+        except Failure as no:
+            return type(no).__name__
         standing = await world.store.read(moves.unfinished, server)
         assert standing is not None
         return await carry_out(world, standing["id"])
