@@ -144,6 +144,8 @@ class Photograph:
         self.world.store.write_now(write)
         self.world.ground.restore(self.ground)
         self.world.leases = dict(self.leases)
+        # Generations went back: what was seen of hosts is of another time.
+        self.world.store.bus.tell(["hosts"])
 
 
 @pytest.mark.parametrize("scenario", NAMED)

@@ -408,6 +408,8 @@ class World:
         self.clock.chance().setstate(chance)
         self.clock.advance(moment - self.clock.now())
         leases, silent, self._conductor, welcomes = held
+        # Generations went back: what was seen of hosts is of another time.
+        self.store.bus.tell(["hosts"])
         self.leases, self.silent = dict(leases), set(silent)
         for name, agent in self.agents.items():
             agent.welcome = welcomes[name]
