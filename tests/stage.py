@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from sqlalchemy import update
-
 from berthold.agent.faults import Died, Kind
 from berthold.errors import Unavailable, WrongState
 from berthold.lab.furniture import add_network, add_volume
@@ -24,7 +22,6 @@ from berthold.ledger import hosts, servers
 from berthold.ledger.store import Tx
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Ask, Call, Line, Place, Playbook, Write
-from berthold.neighbours import Neighbours
 
 TURNS = "berthold.moves.turns"
 
@@ -61,7 +58,7 @@ def stopped(world: World) -> str:
     """A server that its owner has shut off."""
     server = booted(world)
     run(world.agents[world.home(server) or ""].driver.stop(server))
-    world.store.write_now(servers.change, server, condition="stopped")
+    world.store.write_now(lambda tx: servers.change(tx, server, condition="stopped"))
     return server
 
 
@@ -201,7 +198,7 @@ def _next_turn(world: World, instead: Callable[[], None]) -> None:
             instead()
         return await write(f, *args, **kwargs)
 
-    world.store.write = written  # type: ignore[assignment, method-assign]
+    world.store.write = written  # type: ignore[method-assign]
 
 
 def _die() -> None:
@@ -311,7 +308,8 @@ def neighbours(error: Exception, *, done: bool) -> Callable[[Scene], None]:
 
     def do(scene: Scene) -> None:
         runner = scene.world.runner
-        sound, struck = runner.neighbours, []
+        sound = runner.neighbours
+        struck: list[str] = []
 
         class Moody:
             def __init__(self, one: Any) -> None:
@@ -380,8 +378,4 @@ def _obey_all(world: World) -> None:
         world.obey(name)
 
 
-def set_condition(world: World, server: str, condition: str) -> None:
-    world.store.write_now(lambda tx: tx.execute(update(servers.server).values(condition=condition)))
-
-
-__all__ = ["PLAY", "PLAYS", "Neighbours", "Scene", "go_to", "mishaps", "on_stage", "settle"]
+__all__ = ["PLAY", "PLAYS", "Scene", "go_to", "mishaps", "on_stage", "settle"]
