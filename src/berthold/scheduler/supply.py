@@ -148,7 +148,7 @@ class Supply:
         rows, moments = (np.array(each) for each in zip(*known, strict=True))
         column = self.columns["heard_at"].copy()
         column[rows] = np.maximum(column[rows], moments)
-        return Supply(self.hosts, {**self.columns, "heard_at": _sealed(column)}, self.kinds)
+        return self._with_same_rows(self.hosts, {**self.columns, "heard_at": _sealed(column)}, self.kinds)
 
     def _overwritten(
         self, fresh: Sequence[HostView], news: Mapping[str, Column], kinds: Mapping[str, Codes]
@@ -165,7 +165,13 @@ class Supply:
                 columns[name] = old.copy()
                 columns[name][rows] = new
                 _sealed(columns[name])
-        made = Supply(tuple(hosts), columns, kinds)
+        return self._with_same_rows(tuple(hosts), columns, kinds)
+
+    def _with_same_rows(
+        self, hosts: tuple[HostView, ...], columns: Mapping[str, Column], kinds: Mapping[str, Codes]
+    ) -> Supply:
+        """A supply in which every host stands where it stands here: that need not be found out again."""
+        made = Supply(hosts, columns, kinds)
         made.__dict__["row_of"] = self.row_of
         return made
 
