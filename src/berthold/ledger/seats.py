@@ -34,6 +34,12 @@ HELD = select(seat.c.seat).where(
     seat.c.server_id == bindparam("server"),
 )
 
+HOLDERS = (
+    select(claim.c.host_id, func.count(func.distinct(claim.c.server_id)))
+    .where(claim.c.group_id == bindparam("group"), claim.c.server_id != bindparam("but"))
+    .group_by(claim.c.host_id)
+)
+
 
 @dataclass(frozen=True)
 class Member:
@@ -222,9 +228,5 @@ def hold(tx: Tx, group_id: str) -> None:
 
 def holders(tx: Tx, group_id: str, but: str | None = None) -> dict[str, int]:
     """How many members (`but` one) hold a claim on each host, moves in flight included."""
-    rows = tx.execute(
-        select(claim.c.host_id, func.count(func.distinct(claim.c.server_id)))
-        .where(claim.c.group_id == group_id, claim.c.server_id != (but or ""))
-        .group_by(claim.c.host_id)
-    )
+    rows = tx.execute(HOLDERS, {"group": group_id, "but": but or ""})
     return {row[0]: row[1] for row in rows}

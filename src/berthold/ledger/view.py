@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from berthold.ledger import schema
 from berthold.ledger.store import Tx
@@ -23,6 +23,33 @@ inventory = schema.inventory
 trait = schema.provider_trait
 heartbeat = schema.heartbeat
 claim = schema.claim
+group = schema.server_group
+
+# A host with its offers: one row for each resource class, one for a host without any.
+HOSTS = select(
+    host.c.id,
+    host.c.name,
+    host.c.status,
+    host.c.disabled,
+    host.c.epoch,
+    provider.c.generation,
+    host.c.zone,
+    heartbeat.c.heard_at,
+    inventory.c["class"],
+    inventory.c.capacity,
+    inventory.c.used,
+    inventory.c.min_unit,
+    inventory.c.max_unit,
+    inventory.c.step_size,
+).select_from(
+    host.join(provider, provider.c.id == host.c.id)
+    .outerjoin(heartbeat, heartbeat.c.host_id == host.c.id)
+    .outerjoin(inventory, inventory.c.provider_id == host.c.id)
+)
+HOSTS_OF = HOSTS.where(host.c.id.in_(bindparam("ids", expanding=True)))
+TRAITS = select(trait.c.provider_id, trait.c.trait)
+TRAITS_OF = TRAITS.where(trait.c.provider_id.in_(bindparam("ids", expanding=True)))
+GROUP = select(group).where(group.c.id == bindparam("group"))
 
 
 @dataclass(frozen=True)
@@ -38,47 +65,22 @@ class HostRow:
     zone: str
     heard_at: float
     traits: frozenset[str]
-    inventories: Mapping[str, tuple[int, int, int, int, int]]
+    inventories: dict[str, tuple[int, ...]]
 
 
 def hosts(tx: Tx, ids: Collection[str] | None = None) -> list[HostRow]:
     """These hosts (or all), as they are."""
-    rows = select(
-        host.c.id,
-        host.c.name,
-        host.c.status,
-        host.c.disabled,
-        host.c.epoch,
-        provider.c.generation,
-        host.c.zone,
-        heartbeat.c.heard_at,
-    ).select_from(
-        host.join(provider, provider.c.id == host.c.id).outerjoin(heartbeat, heartbeat.c.host_id == host.c.id)
-    )
-    offers = select(
-        inventory.c.provider_id,
-        inventory.c["class"],
-        inventory.c.capacity,
-        inventory.c.used,
-        inventory.c.min_unit,
-        inventory.c.max_unit,
-        inventory.c.step_size,
-    )
-    of_traits = select(trait.c.provider_id, trait.c.trait)
-    if ids is not None:
-        rows = rows.where(host.c.id.in_(ids))
-        offers = offers.where(inventory.c.provider_id.in_(ids))
-        of_traits = of_traits.where(trait.c.provider_id.in_(ids))
-    inventories: dict[str, dict[str, Any]] = defaultdict(dict)
-    for provider_id, resource_class, *terms in tx.execute(offers):
-        inventories[provider_id][resource_class] = tuple(terms)
+    these = {} if ids is None else {"ids": list(ids)}
     traits: dict[str, set[str]] = defaultdict(set)
-    for provider_id, name in tx.execute(of_traits):
+    for provider_id, name in tx.execute(TRAITS if ids is None else TRAITS_OF, these):
         traits[provider_id].add(name)
-    return [
-        HostRow(*row[:7], row.heard_at or 0.0, frozenset(traits[row.id]), inventories[row.id])
-        for row in tx.execute(rows)
-    ]
+    rows: dict[str, HostRow] = {}
+    for row in tx.execute(HOSTS if ids is None else HOSTS_OF, these):
+        if row[0] not in rows:
+            rows[row[0]] = HostRow(*row[:7], row[7] or 0.0, frozenset(traits.get(row[0], ())), {})
+        if row[8] is not None:
+            rows[row[0]].inventories[row[8]] = tuple(row[9:])
+    return list(rows.values())
 
 
 def generations(tx: Tx) -> dict[str, int]:
@@ -99,8 +101,7 @@ def group_of(tx: Tx, group_id: str | None) -> Mapping[str, Any] | None:
     """The group, if there still is one (G4: it may be deleted at any moment)."""
     if group_id is None:
         return None
-    group = schema.server_group
-    row = tx.execute(select(group).where(group.c.id == group_id)).mappings().first()
+    row = tx.execute(GROUP, {"group": group_id}).mappings().first()
     return dict(row) if row else None
 
 
