@@ -31,6 +31,7 @@ ACTORS = {
         ("mel", ANNS_PROJECT, {"manager", "member", "reader"}),
         ("rita", ANNS_PROJECT, {"reader"}),
         ("bob", BOBS_PROJECT, {"member", "reader"}),
+        ("rob", BOBS_PROJECT, {"manager", "member", "reader"}),
     ]
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berthold.moves.status import migration_status
+from by_hand import step_until
 
 PROGRESS = {
     f"{what}_{part}_bytes" for what in ("memory", "disk") for part in ("total", "processed", "remaining")
@@ -54,8 +54,7 @@ def test_a_live_migration_is_aborted(cloud: Any, fault: Any) -> None:
     wish = {"host": None, "block_migration": "auto"}
     assert cloud.act(server, "os-migrateLive", wish).status == 202
     (move,) = cloud.world.unfinished()
-    while migration_status(cloud.world.move(move)) != "preparing":
-        cloud.world.step(move)
+    step_until(cloud.world, move, "prepare target")
     (shown,) = cloud.get(path, "mel", "2.80").json["migrations"]
     assert set(shown) >= PROGRESS | {"id", "uuid", "server_uuid", "user_id", "project_id", "status"}
     number = shown["id"]

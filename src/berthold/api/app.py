@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,7 +20,7 @@ from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as Exact
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from berthold.api import microversions, problems
+from berthold.api import microversions, openapi, problems
 from berthold.api.call import Services
 from berthold.api.dispatch import Dispatch, Route, open_to_all, where
 from berthold.api.routes import ROUTES
@@ -33,7 +34,7 @@ log = logging.getLogger("berthold.api")
 def compute_app(services: Services, routes: Sequence[Route] = ROUTES) -> Starlette:
     """The compute API. It may be mounted anywhere; links follow the address that clients use."""
     return Starlette(
-        routes=[Mount("", app=Dispatch(services, routes))],
+        routes=[Mount("", app=Dispatch(services, routes, partial(openapi.document, routes)))],
         middleware=[
             Middleware(RequestId, services=services),
             Middleware(Faults),

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from berthold.api import policy, versions
+from berthold.api.answers import Answer
 from berthold.api.call import Call, Reply, Services
 from berthold.api.microversions import Version, Versions
 from berthold.api.problems import BadMediaType, WrongMethod
@@ -22,6 +23,7 @@ from berthold.api.schemas.body import Body
 from berthold.errors import Malformed, NotFound
 
 Handler = Callable[..., Awaitable[Any]]
+OPENAPI = ["openapi.json"]
 NO_SUCH_PAGE = "The resource could not be found."
 
 
@@ -41,6 +43,8 @@ class Route:
     body: Body | None = None
     query: frozenset[str] = frozenset()
     strict: str = "2.75"  # from which version unknown query parameters are refused
+    shows: Answer | None = None  # what the answer is, where it is a view
+    also: int | None = None  # a second status of success, without a document
     parts: tuple[str, ...] = field(init=False, default=())
     versions: Versions = field(init=False, default=Versions())
     strict_in: Versions = field(init=False, default=Versions())
@@ -65,10 +69,12 @@ class Route:
 
 
 class Dispatch:
-    """The application inside the middleware."""
+    """The application inside the middleware. `described` gives the OpenAPI document for an address."""
 
-    def __init__(self, services: Services, routes: Sequence[Route]) -> None:
-        self.services = services
+    def __init__(
+        self, services: Services, routes: Sequence[Route], described: Callable[[str], dict[str, Any]]
+    ) -> None:
+        self.services, self.described = services, described
         self.rows: dict[tuple[str, int], list[Route]] = defaultdict(list)
         for route in routes:
             self.rows[route.parts[0], len(route.parts)].append(route)
@@ -81,6 +87,8 @@ class Dispatch:
     async def answer(self, request: Request) -> Response:
         """Find the row, decide its rule, check query and body, call the function."""
         base, path, parts = where(request)
+        if parts == OPENAPI:
+            return self.openapi(request, base)
         if len(parts) < 2 and (not parts or parts == ["v2.1"]):
             return _version_document(request, base, parts)
         version: Version = request.state.version
@@ -105,6 +113,12 @@ class Dispatch:
             status, document = document.status, document.document
         content = b"" if document is None else msgspec.json.encode(document)
         return Response(content, status, call.headers, "application/json" if document is not None else None)
+
+    def openapi(self, request: Request, base: str) -> Response:
+        """`GET /openapi.json`."""
+        if request.method != "GET":
+            raise WrongMethod(["GET"])
+        return _json(self.described(base))
 
     def find(self, method: str, parts: list[str], version: Version) -> tuple[Route, dict[str, str]]:
         """The row for a path. A row of other versions is as if it were not there."""
@@ -135,8 +149,8 @@ def where(request: Request) -> tuple[str, str, list[str]]:
 
 
 def open_to_all(parts: Sequence[str]) -> bool:
-    """Whether a path needs no token: the version documents."""
-    return not parts or list(parts) == ["v2.1"]
+    """Whether a path needs no token: the version documents, and what describes the API."""
+    return not parts or list(parts) in (["v2.1"], OPENAPI)
 
 
 def _is_project(part: str) -> bool:

@@ -181,6 +181,8 @@ GROUPS: list[Field[Record]] = [
 DETAIL = [*COMMON, *MORE]
 SHOW = [*DETAIL, *GROUPS]
 UPDATED = [*COMMON, *GROUPS, Field("addresses", addresses_in_brief)]
+# What an update shows: since 2.75 everything, before that what `UPDATED` has.
+SHOW_OR_UPDATED = [*UPDATED, *(Field(f.name, f.value, "2.75", f.rule) for f in [*MORE[1:]])]
 
 
 def with_state(server: Record, shown: dict[str, Any], call: Call) -> dict[str, Any]:

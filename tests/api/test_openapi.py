@@ -1,0 +1,104 @@
+"""The OpenAPI document is served and true: Schemathesis throws at every operation what its schema
+allows, and finds no 5xx and no answer that its schema does not allow.
+
+In one process and one thread, no socket: cases are Schemathesis', transport is the tests' own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+from berthold.api.routes import ROUTES
+
+EXAMPLES = 4
+
+
+@pytest.fixture
+def hosts_at_work(cloud: Any) -> Iterator[asyncio.Runner]:
+    """A loop in which every host does what it is asked."""
+    cloud.host()
+    with asyncio.Runner() as runner:
+        task = runner.get_loop().create_task(cloud.obeying())
+        yield runner
+        task.cancel()
+
+
+def test_the_document_needs_no_token_and_has_every_route(cloud: Any, fault: Any) -> None:
+    answer = cloud.send("GET", "/openapi.json", who=None)
+    assert answer.status == 200
+    paths = answer.json["paths"]
+    served = {(f"/v2.1{route.path}", route.method.lower()) for route in ROUTES}
+    assert {(path, method) for path, operations in paths.items() for method in operations} == served
+    operations = [operation for each in paths.values() for operation in each.values()]
+    assert all(operation["summary"].endswith(".") for operation in operations)
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)
+    assert answer.json["servers"] == [{"url": "http://cloud"}]
+    fault(cloud.send("POST", "/openapi.json", who=None), 405)
+
+
+def test_schemathesis_finds_no_5xx_and_no_answer_that_breaks_its_schema(
+    cloud: Any, hosts_at_work: asyncio.Runner
+) -> None:
+    cloud.network()
+    known = things(cloud)
+    schema = schemathesis.openapi.from_dict(cloud.send("GET", "/openapi.json", who=None).json)
+    operations = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
+    assert len(operations) == len({(route.path, route.method) for route in ROUTES})
+    asked = 0
+
+    async def ask(case: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(cloud.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as client:
+            parts = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
+            path = case.operation.path
+            for name, value in parts.items():
+                path = path.replace(f"{{{name}}}", str(value))
+            headers = {**(case.headers or {}), "X-Auth-Token": "admin"}
+            more = {"json": case.body} if case.operation.body else {}
+            return await client.request(case.method, path, headers=headers, params=case.query, **more)
+
+    for operation in operations:
+
+        @seed(1)
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
+        def holds(case: Any) -> None:
+            nonlocal asked
+            asked += 1
+            answer = hosts_at_work.run(ask(case))
+            assert answer.status_code < 500, (case.method, str(answer.url), case.body, answer.text)
+            case.validate_response(answer, checks=[response_schema_conformance, status_code_conformance])
+
+        holds()
+    assert asked > EXAMPLES * 60
+
+
+def things(cloud: Any) -> dict[str, str]:
+    """Things that are there, by the name of the parameter that stands for each."""
+    server = cloud.server(hints={"group": cloud.group()}, metadata={"k": "v"})
+    cloud.post("/os-keypairs", {"keypair": {"name": "key"}}, version="2.2")
+    made = cloud.post("/os-aggregates", {"aggregate": {"name": "rack"}}).json["aggregate"]
+    return {
+        "server_id": server,
+        "flavor_id": "100",
+        "aggregate_id": str(made["id"]),
+        "project_id": "a" * 32,
+        "hypervisor_id": cloud.world.host_id("node1"),
+    }
