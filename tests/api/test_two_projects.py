@@ -108,7 +108,7 @@ def same(answer: Any, things: dict[str, str]) -> tuple[int, str]:
 
 
 def test_another_project_s_things_look_as_if_they_never_were(cloud: Any, anns: dict[str, str]) -> None:
-    unknown = {name: UNKNOWN for name in anns}
+    unknown = dict.fromkeys(anns, UNKNOWN)
     unknown |= {"project_id": "f" * 32, "migration_id": "987654", "key": "secret"}
     before = cloud.world.picture()
     asked = 0
