@@ -300,10 +300,8 @@ class World:
     def settle(self, patience: int = 2000) -> None:
         """Step everything until nothing is left to do or only silent hosts could go on."""
         for _ in range(patience):
-            busy = [self.obey(name) for name in list(self.agents)]
-            for move_id in self.unfinished():
-                outcome = self.step(move_id)
-                busy.append(not outcome.wait_s)
+            busy = [not self.step(move_id).wait_s for move_id in self.unfinished()]
+            busy += [self.obey(name) for name in list(self.agents)]
             if not any(busy):
                 if not self.unfinished() or self.silent:
                     return

@@ -75,9 +75,7 @@ class Runner:
             case Write():
                 return await self.store.write(turns.write_line, lease)
             case Place() as line:
-                return await placing.place(
-                    self.store, lease, sight.scene, line, self.settings, self.watch
-                )
+                return await placing.place(self.store, lease, sight.scene, line, self.settings, self.watch)
             case Ask():
                 return await self._ask(lease, sight)
             case Call() as line:
@@ -106,7 +104,7 @@ class Runner:
                 return await self.store.write(turns.locate, lease, problem)
             return await self._trouble(lease, scene, problem)
         if _open(sight.asks):
-            return Outcome(scene.move["state"], wait_s=1.0)
+            return Outcome(scene.move["state"], wait_s=turns.LOOK_AGAIN_S)
         return await self.store.write(turns.ask_line, lease)
 
     def _problem(self, sight: Sight, line: Ask) -> Trouble | None:
@@ -150,7 +148,7 @@ class Runner:
         if told.get(scene.move["target_id"], {}).get("running"):
             return await self.store.write(turns.ask_line, lease)
         if _open(sight.asks):
-            return Outcome(scene.move["state"], wait_s=1.0)
+            return Outcome(scene.move["state"], wait_s=turns.LOOK_AGAIN_S)
         if bad := [ask for ask in sight.asks if not _good(ask)]:
             trouble = Trouble(
                 "a host could not say whether it runs the guest", {bad[0].host_id: str(bad[0].answer)}
@@ -168,7 +166,7 @@ class Runner:
         if isinstance(line, Call) and callable(line.undo) and not scene.facts.get("again"):
             await line.undo(self.neighbours, scene)
         if _open(sight.asks):
-            return Outcome(scene.move["state"], wait_s=1.0)
+            return Outcome(scene.move["state"], wait_s=turns.LOOK_AGAIN_S)
         if bad := [ask for ask in sight.asks if not _good(ask)]:
             reason = str(bad[0].answer.get("reason"))
             name = scene.host_name(bad[0].host_id) or bad[0].host_id

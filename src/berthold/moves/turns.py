@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import select
 
 from berthold.errors import Failure, NoValidHost
 from berthold.ledger import claims, moves, outbox, schema, servers
-from berthold.ledger.store import Tx, clock_of
+from berthold.ledger.store import Tx, moment
 from berthold.moves import steps
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Ask, Call, Errand, Line, Park, Place, Playbook, Scene, Write
 from berthold.records import actions
 from berthold.settings import Settings
+
+# How long a runner waits for answers before it looks again, in case that nobody wakes it.
+LOOK_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ def end_line(
         return _end(tx, lease, scene, "done", **columns)
     if isinstance(book.lines[number], Park):
         return _end(tx, lease, scene, "waiting", line=number, **columns)
-    return _begin(tx, lease, line=number, **columns)
+    return _begin(tx, lease, scene, line=number, **columns)
 
 
 def write_line(tx: Tx, lease: moves.Lease) -> Outcome:
@@ -240,15 +243,29 @@ def locate(tx: Tx, lease: moves.Lease, trouble: Trouble) -> Outcome:
     scene = hold(tx, lease)
     outbox.void(tx, scene.id, [slot for slot, _ in errands(scene)])
     facts = {**scene.facts, "locating": True, "doubt": trouble.message}
-    return _begin(tx, lease, line=scene.move["line"], facts=facts)
+    return _begin(tx, lease, scene, line=scene.move["line"], facts=facts)
 
 
 def _begin(
-    tx: Tx, lease: moves.Lease, *, attempt: int = 0, state: str = "running", **columns: Any
+    tx: Tx,
+    lease: moves.Lease,
+    scene: Scene,
+    *,
+    line: int,
+    attempt: int = 0,
+    state: str = "running",
+    **columns: Any,
 ) -> Outcome:
-    moves.write(tx, lease, state=state, attempt=attempt, line_since=clock_of(tx).now(), **columns)
-    send(tx, hold(tx, lease))
-    return Outcome(state)
+    """Begin a line, on the way forward or back, and ask at once what it has to ask."""
+    columns |= {"line": line, "attempt": attempt, "state": state, "line_since": moment(tx)}
+    moves.write(tx, lease, **columns)
+    scene = replace(scene, move={**scene.move, **columns})
+    if errand_of(scene) is None:
+        return Outcome(state)
+    scene = scene_of(tx, scene.move)
+    send(tx, scene)
+    waits = any(can_act(scene, host_id) for _, host_id in errands(scene))
+    return Outcome(state, wait_s=LOOK_AGAIN_S if waits else 0.0)
 
 
 def _end(tx: Tx, lease: moves.Lease, scene: Scene, state: str, **columns: Any) -> Outcome:
@@ -289,6 +306,7 @@ def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) 
     return _begin(
         tx,
         lease,
+        scene,
         state="undoing",
         line=_begin_of_way_back(scene),
         failure={**trouble.document(), "aborted": is_aborted(scene)},
@@ -327,14 +345,14 @@ def _leave_place(tx: Tx, lease: moves.Lease, scene: Scene) -> Outcome:
     steps.release_target(tx, scene)
     if scene.facts.get("again"):
         facts = {**scene.facts, "again": False, "round": scene.facts.get("round", 0) + 1}
-        return _begin(tx, lease, line=scene.move["line"], facts=facts, target_id=None)
+        return _begin(tx, lease, scene, line=scene.move["line"], facts=facts, target_id=None)
     return _step_back(tx, lease, scene)
 
 
 def _step_back(tx: Tx, lease: moves.Lease, scene: Scene) -> Outcome:
     number = scene.move["line"] - 1
     if number >= 0:
-        return _begin(tx, lease, state="undoing", line=number)
+        return _begin(tx, lease, scene, state="undoing", line=number)
     if failed := book_of(scene).failed:
         failed(tx, scene)
     return _end(tx, lease, scene, "undone")
@@ -354,7 +372,7 @@ def _retry(tx: Tx, lease: moves.Lease, scene: Scene, trouble: Trouble, settings:
         failure = {**trouble.document(), "was": state, "before": scene.move["failure"]}
         moves.write(tx, lease, state="stuck", owner=None, until=0, failure=failure)
         return Outcome("stuck")
-    _begin(tx, lease, attempt=attempt, state=state, line=scene.move["line"])
+    _begin(tx, lease, scene, attempt=attempt, state=state, line=scene.move["line"])
     seconds = min(settings.retry_first_s * 2 ** min(attempt - 1, 10), settings.retry_last_s)
     moves.give_back(tx, lease, seconds)
     return Outcome(state, later=True)

@@ -138,7 +138,7 @@ class Watch:
         """`supply` with these hosts as they are now."""
         if not ids:
             return supply
-        rows = view.hosts(tx, sorted(ids))
+        rows = view.hosts(tx, sorted(ids) if len(ids) <= MANY else None)
         hosts = [_host(row, self._bounds) for row in rows]
         heard = {row.id: row.heard_at for row in rows}
         return self._publish(supply, begun, hosts, heard, set(ids) - heard.keys())
