@@ -30,3 +30,10 @@ Pace = Annotated[
 Vcpus = Annotated[int, typer.Option("--vcpus", min=1, help="CPUs of a simulated host.")]
 Memory = Annotated[int, typer.Option("--memory-mb", min=1, help="MiB of memory of a simulated host.")]
 Disk = Annotated[int, typer.Option("--disk-gb", min=0, help="GiB of disk of a simulated host.")]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy-file",
+        help="Rules of the compute API that differ from the defaults (YAML, under Nova's rule names).",
+    ),
+]

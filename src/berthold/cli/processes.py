@@ -49,6 +49,7 @@ def up(
     vcpus: options.Vcpus = 4,
     memory_mb: options.Memory = 4096,
     disk_gb: options.Disk = 100,
+    policy_file: options.PolicyFile = None,
 ) -> None:
     """Run a whole cloud in one process, with simulated hosts, until Ctrl-C."""
     speed = pace_of(pace)
@@ -61,13 +62,15 @@ def up(
         Simulated(ground, f"node{n}", vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb, pace=speed)
         for n in range(1, hosts + 1)
     ]
-    well = uvloop.run(_up(home, listener, ground, drivers))
+    settings = Settings(policy_file=str(policy_file or ""))
+    well = uvloop.run(_up(home, listener, ground, drivers, settings))
     ground.close()
     raise typer.Exit(0 if well else 1)
 
 
-async def _up(home: Home, listener: socket.socket, ground: Ground, drivers: list[Simulated]) -> bool:
-    settings = Settings()
+async def _up(
+    home: Home, listener: socket.socket, ground: Ground, drivers: list[Simulated], settings: Settings
+) -> bool:
     address = _address(listener)
     with _store(home.database_url) as store:
         four = await _companions(home, store)
@@ -91,23 +94,25 @@ def api(
     data: options.Data = homes.DEFAULT,
     listen: options.Listen = "127.0.0.1",
     port: options.Port = PORT,
+    policy_file: options.PolicyFile = None,
 ) -> None:
     """Run an API process: compute, identity, image, block storage, network, and the agents' door."""
     home = _home(data, alone=False)
     url = database_commands.standing(database_url or home.database_url)
     logs.start(None)
     listener = _listen(listen, port)
-    raise typer.Exit(0 if uvloop.run(_api(home, url, listener)) else 1)
+    raise typer.Exit(0 if uvloop.run(_api(home, url, listener, policy_file)) else 1)
 
 
-async def _api(home: Home, url: str, listener: socket.socket) -> bool:
+async def _api(home: Home, url: str, listener: socket.socket, policy_file: Path | None) -> bool:
+    settings = Settings(policy_file=str(policy_file or ""))
     address = _address(listener)
     if not home.clouds_yaml.exists():
         home.write_clouds_yaml(address)
     with _store(url) as store:
         four = await _companions(home, store)
         door = AgentDoor(store)
-        web = cloud.Web(cloud.application(four, Settings(), door, home.agents_token()), listener)
+        web = cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener)
         return await cloud.run([web, cloud.door(door)], _greet(home, address, []))
 
 
