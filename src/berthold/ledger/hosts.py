@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, delete, exists, select, update
+from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from berthold.errors import NotFound, Refused, WrongState
 from berthold.ledger import inventories, outbox, schema
@@ -124,6 +124,17 @@ def heard(tx: Tx, host_ids: Iterable[str]) -> None:
         ),
         rows,
     )
+
+
+def any_unheard(tx: Tx, since: float) -> bool:
+    """Whether a host that might take servers has not been heard since then."""
+    beat = schema.heartbeat
+    waited_for = (
+        select(host.c.id)
+        .select_from(host.outerjoin(beat, beat.c.host_id == host.c.id))
+        .where(host.c.status == "up", ~host.c.disabled, func.coalesce(beat.c.heard_at, 0.0) < since)
+    )
+    return tx.execute(waited_for.limit(1)).first() is not None
 
 
 def check_epoch(tx: Tx, host_id: str, epoch: int) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from berthold.errors import Stale, Unavailable
-from berthold.ledger import moves
+from berthold.errors import NoValidHost, Stale, Unavailable
+from berthold.ledger import hosts, moves
 from berthold.ledger.outbox import Sent
 from berthold.ledger.store import Store
 from berthold.moves import placing, turns
@@ -75,7 +75,7 @@ class Runner:
             case Write():
                 return await self.store.write(turns.write_line, lease)
             case Place() as line:
-                return await placing.place(self.store, lease, sight.scene, line, self.settings, self.watch)
+                return await self._place(lease, sight.scene, line)
             case Ask():
                 return await self._ask(lease, sight)
             case Call() as line:
@@ -92,6 +92,16 @@ class Runner:
         if scene.facts.get("locating"):
             return await self._located(lease, sight)
         return await self.store.write(turns.locate, lease, trouble)
+
+    async def _place(self, lease: moves.Lease, scene: Scene, line: Place) -> Outcome:
+        try:
+            return await placing.place(self.store, lease, scene, line, self.settings, self.watch)
+        except NoValidHost:
+            # A whole site comes back in no order: hosts that may still report are waited for.
+            young = self.store.clock.now() - self.since < self.settings.silent_after_s
+            if young and await self.store.read(hosts.any_unheard, self.since):
+                return await self.store.write(turns.put_off, lease, turns.LOOK_AGAIN_S)
+            raise
 
     async def _ask(self, lease: moves.Lease, sight: Sight) -> Outcome:
         scene, line = sight.scene, turns.line_of(sight.scene)

@@ -238,6 +238,13 @@ def place_line(tx: Tx, lease: moves.Lease, want: claims.Want) -> Outcome:
     return end_line(tx, lease, scene_of(tx, scene.move), target_id=want.host_id)
 
 
+def put_off(tx: Tx, lease: moves.Lease, seconds: float) -> Outcome:
+    """Nothing can be done for the move now; any conductor tries again in `seconds`."""
+    state = moves.hold(tx, lease)["state"]
+    moves.give_back(tx, lease, seconds)
+    return Outcome(state, wait_s=seconds, later=True)
+
+
 def locate(tx: Tx, lease: moves.Lease, trouble: Trouble) -> Outcome:
     """The answer that decides is lost or bad: ask both hosts who runs the guest before choosing."""
     scene = hold(tx, lease)
