@@ -10,18 +10,16 @@ photographed and taken back to where it was, so that an explorer can try every o
     one, two = world.live_migrate(a), world.live_migrate(b)
     world.step(one); world.step(two)                      # one line each
     world.settle()                                        # until nothing is left to do
-    assert world.faults() == []
+    assert world.problems() == []
 """
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
-from collections.abc import Callable, Coroutine, Generator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from types import coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from sqlalchemy import MetaData, select, text
 
@@ -32,20 +30,18 @@ from berthold.agent.ground import Ground
 from berthold.agent.protocol import Ask, Take
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
-from berthold.clock import Clock, SeededClock
+from berthold.clock import SeededClock
 from berthold.companions.volume import files_named
 from berthold.database import metadata
 from berthold.errors import Stale
+from berthold.lab.turns import LabStore, Turn, now, turn
 from berthold.ledger import audit, claims, groups, moves, quotas, schema, servers
-from berthold.ledger.store import Store, Tx
+from berthold.ledger.store import Tx
 from berthold.moves import begin
 from berthold.moves.runner import Runner
 from berthold.moves.status import Status, status_of
 from berthold.moves.turns import Outcome
 from berthold.settings import Settings
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 PROJECT, USER = "project", "user"
 SMALL = {
@@ -61,60 +57,7 @@ SMALL = {
 LARGE = {**SMALL, "id": "2", "name": "large", "vcpus": 2, "ram": 1024}
 LEASE_S = 5.0
 
-
-@dataclass(frozen=True)
-class Turn:
-    """Something that happens at one instant: `do` is a transaction, or what an agent does. Where a
-    coroutine yields one, an explorer may let others go first, and then sends what `do` gave."""
-
-    name: str
-    do: Callable[[], Any]
-
-
-@coroutine
-def turn(name: str, do: Callable[[], T]) -> Generator[Turn, T, T]:
-    """One turn, when it is this actor's."""
-    return (yield Turn(name, do))
-
-
-class LabStore(Store):
-    """A store whose transactions run in the caller's own turn, on the caller's own thread.
-
-    While `switching` every transaction is a `Turn`.
-    """
-
-    def __init__(self, clock: Clock, url: str = "sqlite://") -> None:
-        super().__init__(url, clock=clock)
-        self.inline = True
-        self.switching = False
-
-    async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self.switching:
-            return await turn(f.__name__, lambda: self.write_now(f, *args, **kwargs))
-        return self.write_now(f, *args, **kwargs)
-
-    async def read(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self.switching:
-            return await turn(f.__name__, lambda: self.read_now(f, *args, **kwargs))
-        return self.read_now(f, *args, **kwargs)
-
-    def connection(self) -> sqlite3.Connection:
-        """The one connection that everything is in."""
-        with self.writer.connect() as held:
-            raw = held.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)
-            return raw
-
-
-def now(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never really waits, to its end."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    work.close()
-    raise AssertionError("this work waits for something; in the lab nothing may")
+__all__ = ["LARGE", "PROJECT", "SMALL", "USER", "LabStore", "Turn", "World", "now", "turn", "with_settings"]
 
 
 class World:

@@ -61,7 +61,7 @@ def _as_limit(number: int) -> int:
     return -1 if number >= NO_LIMIT else number
 
 
-def set_limits(tx: Tx, project_id: str, **limits: int) -> None:
+def set_limits(tx: Tx, /, project_id: str, **limits: int) -> None:
     """The project may use so much from now on (-1: without limit), of what is named. A limit below
     the use takes nothing away; it stops growth only. The caller has made sure of the project's row."""
     assert limits.keys() <= set(LIMITED), limits

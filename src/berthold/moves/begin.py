@@ -136,7 +136,7 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
 
 
 def attach_volume(
-    tx: Tx, server_id: str, by: By, volume_id: str, *, device: str | None = None, **more: Any
+    tx: Tx, /, server_id: str, by: By, volume_id: str, *, device: str | None = None, **more: Any
 ) -> Mapping[str, Any]:
     """Begin to give the server a volume; {"volume_id", "device", …} as it will be. `more`:
     delete_on_termination, tag. Raises as `begin` does; `Malformed` for a volume that the server has."""

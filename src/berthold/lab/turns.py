@@ -1,0 +1,70 @@
+"""The lab's store and its turns: where an explorer may let somebody else go first."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from types import coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from berthold.clock import Clock
+from berthold.ledger.store import Store, Tx
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Something that happens at one instant: `do` is a transaction, or what an agent does. Where a
+    coroutine yields one, an explorer may let others go first, and then sends what `do` gave."""
+
+    name: str
+    do: Callable[[], Any]
+
+
+@coroutine
+def turn(name: str, do: Callable[[], T]) -> Generator[Turn, T, T]:
+    """One turn, when it is this actor's."""
+    return (yield Turn(name, do))
+
+
+class LabStore(Store):
+    """A store whose transactions run in the caller's own turn, on the caller's own thread.
+
+    While `switching` every transaction is a `Turn`.
+    """
+
+    def __init__(self, clock: Clock, url: str = "sqlite://") -> None:
+        super().__init__(url, clock=clock)
+        self.inline = True
+        self.switching = False
+
+    async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self.switching:
+            return await turn(f.__name__, lambda: self.write_now(f, *args, **kwargs))
+        return self.write_now(f, *args, **kwargs)
+
+    async def read(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self.switching:
+            return await turn(f.__name__, lambda: self.read_now(f, *args, **kwargs))
+        return self.read_now(f, *args, **kwargs)
+
+    def connection(self) -> sqlite3.Connection:
+        """The one connection that everything is in."""
+        with self.writer.connect() as held:
+            raw = held.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            return raw
+
+
+def now(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never really waits, to its end."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise AssertionError("this work waits for something; in the lab nothing may")
