@@ -16,7 +16,7 @@ from races import processes, race, writing
 FLAVOR = {"vcpus": 2, "ram": 1024}
 
 
-def project(tx: Tx, **limits: int) -> None:
+def project(tx: Tx, /, **limits: int) -> None:
     quotas.ensure_project(tx, PROJECT, Settings())
     quotas.set_limits(tx, PROJECT, **limits)
 
