@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
+from berthold.api.app import mounted
 from berthold.api.microversions import HISTORY, NEWEST, Version, Versions
 
 
@@ -34,6 +36,15 @@ def test_the_version_document_needs_no_token(cloud: Any, path: str) -> None:
 def test_the_list_of_versions_needs_no_token(cloud: Any) -> None:
     answer = cloud.send("GET", "/", who=None)
     assert [version["id"] for version in answer.json["versions"]] == ["v2.1"]
+
+
+def test_the_address_of_the_api_is_answered_with_300_and_below_its_slash_with_200(cloud: Any) -> None:
+    cloud.app = Starlette(routes=mounted("/compute", cloud.app))
+    bare, slashed = (cloud.send("GET", path, who=None) for path in ("/compute", "/compute/"))
+    assert (bare.status, slashed.status) == (300, 200)
+    assert bare.json == slashed.json
+    assert bare.json["versions"][0]["links"][0]["href"] == "http://cloud/compute/v2.1/"
+    assert cloud.send("GET", "/compute/v2.1", who=None).status == 200
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -31,18 +30,19 @@ __all__ = ["Services", "compute_app", "mounted"]
 log = logging.getLogger("berthold.api")
 
 
-def compute_app(services: Services, routes: Sequence[Route] = ROUTES) -> Starlette:
+def compute_app(services: Services, routes: Sequence[Route] = ROUTES) -> ASGIApp:
     """The compute API. It may be mounted anywhere; links follow the address that clients use."""
-    return Starlette(
-        routes=[Mount("", app=Dispatch(services, routes, partial(openapi.document, routes)))],
-        middleware=[
-            Middleware(RequestId, services=services),
-            Middleware(Faults),
-            Middleware(BodyLimit, body_max=services.settings.body_max),
-            Middleware(Tokens, services=services),
-            Middleware(Microversions),
-        ],
-    )
+    app: ASGIApp = Dispatch(services, routes, partial(openapi.document, routes))
+    layers = [
+        Middleware(RequestId, services=services),
+        Middleware(Faults),
+        Middleware(BodyLimit, body_max=services.settings.body_max),
+        Middleware(Tokens, services=services),
+        Middleware(Microversions),
+    ]
+    for layer in reversed(layers):
+        app = layer.cls(app, *layer.args, **layer.kwargs)
+    return app
 
 
 def mounted(prefix: str, app: ASGIApp) -> list[BaseRoute]:

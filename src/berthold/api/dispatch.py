@@ -80,6 +80,9 @@ class Dispatch:
             self.rows[route.parts[0], len(route.parts)].append(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000})
+            return
         request = Request(scope, receive)
         answer = await self.answer(request)
         await answer(scope, receive, send)

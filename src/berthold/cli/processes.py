@@ -25,12 +25,14 @@ from berthold.agent.ground import Ground
 from berthold.agent.http import HttpDoor
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
+from berthold.api.policy import Policy
 from berthold.cli import database as database_commands
 from berthold.cli import home as homes
 from berthold.cli import options
 from berthold.cli.console import Wrong, out
 from berthold.cli.home import Home
 from berthold.companions import Companions
+from berthold.errors import Malformed
 from berthold.ledger.notify import Notifier
 from berthold.ledger.store import Store
 from berthold.moves.conductor import Conductor
@@ -52,7 +54,7 @@ def up(
     policy_file: options.PolicyFile = None,
 ) -> None:
     """Run a whole cloud in one process, with simulated hosts, until Ctrl-C."""
-    speed = pace_of(pace)
+    speed, settings = pace_of(pace), _settings(policy_file)
     home = _home(data, alone=True)
     logs.start(home.log)
     database.upgrade(home.database_url)
@@ -62,10 +64,18 @@ def up(
         Simulated(ground, f"node{n}", vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb, pace=speed)
         for n in range(1, hosts + 1)
     ]
-    settings = Settings(policy_file=str(policy_file or ""))
     well = uvloop.run(_up(home, listener, ground, drivers, settings))
     ground.close()
     raise typer.Exit(0 if well else 1)
+
+
+def _settings(policy_file: Path | None) -> Settings:
+    """The settings of a process with an API; a policy file that is none is found before it starts."""
+    try:
+        Policy(policy_file)
+    except Malformed as error:
+        raise Wrong(error.message) from error
+    return Settings(policy_file=str(policy_file or ""))
 
 
 async def _up(
@@ -97,15 +107,15 @@ def api(
     policy_file: options.PolicyFile = None,
 ) -> None:
     """Run an API process: compute, identity, image, block storage, network, and the agents' door."""
+    settings = _settings(policy_file)
     home = _home(data, alone=False)
     url = database_commands.standing(database_url or home.database_url)
     logs.start(None)
     listener = _listen(listen, port)
-    raise typer.Exit(0 if uvloop.run(_api(home, url, listener, policy_file)) else 1)
+    raise typer.Exit(0 if uvloop.run(_api(home, url, listener, settings)) else 1)
 
 
-async def _api(home: Home, url: str, listener: socket.socket, policy_file: Path | None) -> bool:
-    settings = Settings(policy_file=str(policy_file or ""))
+async def _api(home: Home, url: str, listener: socket.socket, settings: Settings) -> bool:
     address = _address(listener)
     if not home.clouds_yaml.exists():
         home.write_clouds_yaml(address)
