@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from berthold.lab.world import World
 from by_hand import MakeWorld, assert_quiet
+from compute import Answer, Cloud, emptied, fault_of
 
 
 @pytest.fixture
@@ -32,3 +33,26 @@ def make_world() -> Iterator[MakeWorld]:
     finally:
         for world in made:
             world.close()
+
+
+@pytest.fixture(scope="session")
+def empty_cloud() -> Iterator[tuple[Cloud, Any]]:
+    made = Cloud()
+    yield made, made.world.photograph()
+    made.world.close()
+
+
+@pytest.fixture
+def cloud(empty_cloud: tuple[Cloud, Any]) -> Iterator[Cloud]:
+    """The compute API over an empty world. When the test is over no promise is broken there."""
+    made, photograph = empty_cloud
+    made.app = made.made_app
+    emptied(made, photograph)
+    yield made
+    assert made.world.problems() == []
+
+
+@pytest.fixture
+def fault() -> Callable[[Answer, int], str]:
+    """The sentence of a fault that has this status."""
+    return fault_of

@@ -8,7 +8,7 @@ from berthold.api.call import Call
 from berthold.api.microversions import Version
 from berthold.api.views import instance_actions as views
 from berthold.api.views.fields import next_link, render, render_all
-from berthold.errors import Malformed, NotFound
+from berthold.errors import NotFound
 from berthold.ledger import moves, reading
 from berthold.ledger.store import Tx
 from berthold.moves.status import running_event
@@ -23,10 +23,7 @@ async def index(call: Call, server_id: str) -> dict[str, Any]:
     """A server's actions, newest first."""
     query, paged = call.query, call.version >= PAGED
     page = query.page(call.settings.page_max)
-    since = query.moment("changes-since") if paged else None
-    before = query.moment("changes-before") if call.version >= Version(2, 66) else None
-    if since is not None and before is not None and since > before:
-        raise Malformed("The value of changes-since must be less than or equal to changes-before.")
+    since, before = query.period(before=call.version >= Version(2, 66)) if paged else (None, None)
     rows = await call.store.read(
         _actions,
         call,

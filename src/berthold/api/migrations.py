@@ -77,9 +77,7 @@ def _check_known(call: Call) -> None:
 def _wanted(call: Call) -> reading.MigrationsWanted:
     query = call.query
     status = query.text("status")
-    since, before = query.moment("changes-since"), query.moment("changes-before")
-    if since is not None and before is not None and since > before:
-        raise Malformed("The value of changes-since must be less than or equal to changes-before.")
+    since, before = query.period()
     return reading.MigrationsWanted(
         server_project_id=None if call.may(ALL_PROJECTS) else call.actor.project_id,
         equal={EQUAL[name]: value for name in EQUAL if (value := query.text(name)) is not None},

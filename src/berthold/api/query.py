@@ -91,6 +91,14 @@ class Query:
             ) from None
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
+    def period(self, *, before: bool = True) -> tuple[float | None, float | None]:
+        """`changes-since` and, where the version knows it, `changes-before`. Raises `Malformed` for a
+        period that ends before it begins."""
+        since, until = self.moment("changes-since"), self.moment("changes-before") if before else None
+        if since is not None and until is not None and since > until:
+            raise Malformed("The value of changes-since must be less than or equal to changes-before.")
+        return since, until
+
     def page(self, limit_max: int) -> Page:
         """Which part of the list is wanted."""
         limit = self.number("limit")

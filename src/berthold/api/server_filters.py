@@ -116,6 +116,7 @@ def wanted(call: Call, zones: Mapping[str, str]) -> ServersWanted:
                 equal[ADMINS[name]] = value
     if call.version >= Version(2, 73) and (locked := query.flag("locked")) is not None:
         equal["locked"] = locked
+    since, before = query.period(before=call.version >= Version(2, 66))
     return ServersWanted(
         project_id=_project(call),
         deleted=_deleted(call, admin),
@@ -123,8 +124,8 @@ def wanted(call: Call, zones: Mapping[str, str]) -> ServersWanted:
         host=(query.text("host") or query.text("node")) if admin else None,
         flavor_id=query.text("flavor"),
         name_like=name_like,
-        changed_since=query.moment("changes-since"),
-        changed_before=query.moment("changes-before") if call.version >= Version(2, 66) else None,
+        changed_since=since,
+        changed_before=before,
         judge=(lambda row: all(judge(row) for judge in active)) if active else None,
     )
 
