@@ -18,8 +18,8 @@ from berthold import cli
 from berthold.cli import processes
 from berthold.ledger import moves
 from berthold.moves import turns
+from berthold.moves.outcome import Outcome
 from berthold.moves.runner import Runner
-from berthold.moves.turns import Outcome
 from berthold.settings import Settings
 
 ORDER = Path(sys.argv[sys.argv.index("--data") + 1]) / "kill"

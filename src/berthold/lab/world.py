@@ -27,7 +27,7 @@ from berthold import companions
 from berthold.agent.daemon import Daemon
 from berthold.agent.faults import Faults
 from berthold.agent.ground import Ground
-from berthold.agent.protocol import Ask, Take
+from berthold.agent.protocol import Ask, Fenced, Take
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
 from berthold.clock import SeededClock
@@ -38,9 +38,9 @@ from berthold.lab.turns import LabStore, Turn, now, turn
 from berthold.ledger import audit, claims, groups, moves, quotas, schema, servers
 from berthold.ledger.store import Tx
 from berthold.moves import begin
+from berthold.moves.outcome import Outcome
 from berthold.moves.runner import Runner
 from berthold.moves.status import Status, status_of
-from berthold.moves.turns import Outcome
 from berthold.settings import Settings
 
 PROJECT, USER = "project", "user"
@@ -222,10 +222,15 @@ class World:
         return now(self.door.take(Take(welcome.host, welcome.epoch, wait=0.0))).asks
 
     def obey(self, name: str) -> bool:
-        """The host's agent does its oldest ask and answers; whether there was one."""
+        """The host's agent does its oldest ask and answers, or registers anew if it was fenced; whether
+        there was anything to do."""
         if name in self.silent:
             return False
-        waiting = self.asks(name)
+        try:
+            waiting = self.asks(name)
+        except Fenced:
+            now(self.agents[name].join())
+            return True
         if not waiting:
             return False
         agent, ask = self.agents[name], waiting[0]

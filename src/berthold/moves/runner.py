@@ -17,8 +17,9 @@ from berthold.ledger import hosts, moves
 from berthold.ledger.outbox import Sent
 from berthold.ledger.store import Store
 from berthold.moves import placing, turns
+from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble
 from berthold.moves.playbook import Ask, Call, Place, Scene, Write
-from berthold.moves.turns import Outcome, Sight, Trouble
+from berthold.moves.turns import Sight
 from berthold.moves.watch import Watch
 from berthold.neighbours import Neighbours
 from berthold.settings import Settings
@@ -100,7 +101,7 @@ class Runner:
             # A whole site comes back in no order: hosts that may still report are waited for.
             young = self.store.clock.now() - self.since < self.settings.silent_after_s
             if young and await self.store.read(hosts.any_unheard, self.since):
-                return await self.store.write(turns.put_off, lease, turns.LOOK_AGAIN_S)
+                return await self.store.write(turns.put_off, lease, LOOK_AGAIN_S)
             raise
 
     async def _ask(self, lease: moves.Lease, sight: Sight) -> Outcome:
@@ -114,7 +115,7 @@ class Runner:
                 return await self.store.write(turns.locate, lease, problem)
             return await self._trouble(lease, scene, problem)
         if _open(sight.asks):
-            return Outcome(scene.move["state"], wait_s=turns.LOOK_AGAIN_S)
+            return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
         return await self.store.write(turns.ask_line, lease)
 
     def _problem(self, sight: Sight, line: Ask) -> Trouble | None:
@@ -158,7 +159,7 @@ class Runner:
         if told.get(scene.move["target_id"], {}).get("running"):
             return await self.store.write(turns.ask_line, lease)
         if _open(sight.asks):
-            return Outcome(scene.move["state"], wait_s=turns.LOOK_AGAIN_S)
+            return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
         if bad := [ask for ask in sight.asks if not _good(ask)]:
             trouble = Trouble(
                 "a host could not say whether it runs the guest", {bad[0].host_id: str(bad[0].answer)}
@@ -176,7 +177,7 @@ class Runner:
         if isinstance(line, Call) and callable(line.undo) and not scene.facts.get("again"):
             await line.undo(self.neighbours, scene)
         if _open(sight.asks):
-            return Outcome(scene.move["state"], wait_s=turns.LOOK_AGAIN_S)
+            return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
         if bad := [ask for ask in sight.asks if not _good(ask)]:
             reason = str(bad[0].answer.get("reason"))
             name = scene.host_name(bad[0].host_id) or bad[0].host_id
