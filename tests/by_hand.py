@@ -88,7 +88,7 @@ def evacuate(world: World, server: str, host: str | None = None) -> str:
 
 
 def host_status(world: World, host: str) -> str:
-    return next(row["status"] for row in world.rows("host") if row["name"] == host)
+    return next(str(row["status"]) for row in world.rows("host") if row["name"] == host)
 
 
 def choosing(world: World, move: str) -> Halfway:

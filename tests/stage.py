@@ -236,7 +236,7 @@ def asked_twice(scene: Scene) -> None:
     """Every open ask is delivered twice and answered twice."""
     world = scene.world
     for name, agent in world.agents.items():
-        for ask in world.asks(name):
+        for ask in world.asks(name) if name not in world.silent else ():
             answers = [run(agent.do(ask)), run(agent.do(ask))]
             for answer in answers:
                 run(world.door.answer(answer))
@@ -287,7 +287,7 @@ def answer_lost(scene: Scene) -> None:
     """The hosts do what they are asked; then nobody hears of them for a while."""
     world = scene.world
     for name, agent in world.agents.items():
-        for ask in world.asks(name):
+        for ask in world.asks(name) if name not in world.silent else ():
             run(agent.do(ask))
             world.silent.add(name)
     for _ in range(10):

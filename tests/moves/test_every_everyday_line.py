@@ -17,6 +17,7 @@ from berthold.lab.world import World
 from berthold.moves import begin
 from berthold.moves.playbook import Ask
 from berthold.moves.power import GUEST_AT_REST
+from by_hand import evacuate, host_status, lose
 from stage import PLAY, Play, Scene, booted, go_to, mishaps, on_stage, settle
 
 FAILS_FOR_GOOD = (
@@ -77,6 +78,26 @@ class Everyday:
     volumes: int = 2
 
 
+def orphaned(*kinds: str) -> Callable[[World], str]:
+    """A server that has had these moves, and whose host has died since."""
+
+    def prepare(world: World) -> str:
+        server = after(*kinds)(world)
+        lose(world, world.home(server) or "")
+        return server
+
+    return prepare
+
+
+def evacuated(world: World, server: str | None) -> str:
+    assert server is not None
+    return evacuate(world, server)
+
+
+def _evacuation(name: str, *before: str, status: str) -> Everyday:
+    return Everyday(Play(name, "evacuation", orphaned(*before), evacuated), status)
+
+
 def _play(
     name: str,
     playbook: str,
@@ -103,6 +124,8 @@ EVERYDAY = {
         _play("attach when stopped", "attach-volume", "stop", status="SHUTOFF", volumes=3, start=attach),
         _play("detach", "detach-volume", "attach", status="ACTIVE", start=detach),
         _play("detach when paused", "detach-volume", "attach", "pause", status="PAUSED", start=detach),
+        _evacuation("evacuate", status="ACTIVE"),
+        _evacuation("evacuate when stopped", "stop", status="SHUTOFF"),
     )
 }
 PLAY.update({name: each.play for name, each in EVERYDAY.items()})
@@ -172,7 +195,8 @@ def sound(scene: Scene) -> None:
     assert home is not None
     guest = world.ground.place(home, scene.server)
     assert guest is not None
-    assert guest.state == GUEST_AT_REST[server["condition"]]
+    if host_status(world, home) != "fenced":  # or else nobody can ask for it
+        assert guest.state == GUEST_AT_REST[server["condition"]]
     noted = sorted(volume["volume_id"] for volume in server["volumes"])
     assert sorted(volume["volume_id"] for volume in guest.guest.volumes) == noted
     assert sorted(row["volume_id"] for row in world.rows("volume_attachment")) == noted

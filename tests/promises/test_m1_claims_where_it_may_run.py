@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from berthold.errors import Refused
+from berthold.errors import Malformed, Refused
 from berthold.ledger import claims, hosts, schema
 from berthold.ledger.store import Store, Tx
 from ledger_world import add_group, add_hosts, add_server, claim, dump, fence_and_leave, violations
@@ -58,12 +58,15 @@ def test_a_host_that_returns_takes_nothing_until_what_it_left_is_gone(store: Sto
     store.write_now(cloud)
     left = store.read_now(home_claim)
     store.write_now(fence_and_leave, left, "h0")
-    store.write_now(hosts.unfence, "h0")
+    with pytest.raises(Malformed, match="not yet removed"):
+        store.write_now(hosts.unfence, "h0")
+    store.write_now(hosts.come_back, "h0")
     assert store.read_now(status) == "cleaning"
     assert refused(store, "b", "h0") == "host h0 is cleaning"
     assert refused(store, "a", "h0") == "host h0 is cleaning"
+    assert not store.write_now(hosts.cleaned, "h0")
     store.write_now(claims.release, left)
-    store.write_now(hosts.unfence, "h0")
+    assert store.write_now(hosts.cleaned, "h0")
     assert store.read_now(status) == "up"
     store.write_now(claim, "b", "h0")
     assert violations(store, "C1", "G1", "M1") == []
@@ -82,10 +85,10 @@ def test_a_host_does_not_come_up_while_something_is_being_left_on_it(postgresql_
         left = one.read_now(home_claim)
         one.write_now(hosts.fence, "h0")
         evacuation = Actor(one, claims.leave_behind, left, stop="INSERT INTO history").reached()
-        return_ = Actor(two, hosts.unfence, "h0")
+        return_ = Actor(two, hosts.come_back, "h0")
         assert return_.waits()
         assert evacuation.end() is None
-        assert return_.end() is None
+        assert return_.end() == "cleaning"
         assert one.read_now(status) == "cleaning"
         assert violations(one, "M1") == []
 

@@ -40,7 +40,7 @@ def asked(tx: Tx) -> dict[str, Any]:
 def answer(tx: Tx, ask_id: str, epoch: int) -> bool:
     """What the agents' door does with an answer."""
     hosts.check_epoch(tx, "h0", epoch)
-    return outbox.record_answer(tx, ask_id, "h0", DONE)
+    return outbox.record_answer(tx, ask_id, "h0", DONE) is not None
 
 
 def register(tx: Tx, key: str = "h0") -> int:

@@ -33,8 +33,9 @@ from berthold.agent.protocol import (
     Welcome,
 )
 from berthold.errors import Refused, Unavailable
-from berthold.ledger import hosts, outbox, schema
+from berthold.ledger import claims, hosts, outbox, schema
 from berthold.ledger.store import Store, Tx
+from berthold.moves import left
 from berthold.records import progress
 
 log = structlog.get_logger("berthold.agents")
@@ -85,15 +86,27 @@ class AgentDoor:
 
     async def answer(self, answer: Answer) -> Heard:
         try:
-            await self.store.write(_record, answer)
+            recorded = await self.store.write(_record, answer)
         except Refused as refusal:
             raise Fenced(refusal.why) from refusal
+        if recorded and left.is_about_what_was_left(recorded[1]):
+            await self._collect(recorded[0], answer)
         return Heard()
 
+    async def _collect(self, claim: str, answer: Answer) -> None:
+        """A host that was fenced has removed a guest that it left behind, or could not."""
+        if not answer.ok:
+            log.warning("what was left behind stays", host=answer.host, claim=claim, reason=answer.reason)
+        elif await self.store.write(left.collect, claim):
+            log.info("host is clean", host=answer.host)
+
     async def report(self, report: Report) -> Heard:
-        """What really runs there. A guest that nothing accounts for is told to the operators."""
+        """What really runs there. A guest that nothing accounts for is told to the operators and left
+        alone: it may be somebody's only copy."""
         for server, state in await self.store.read(_unclaimed, report):
             log.warning("guest without claim", host=report.host, server=server, state=state)
+        if await self.store.read(claims.left_on, report.host):
+            await self.store.write(left.ask_again, report.host)
         return Heard()
 
     async def run(self) -> None:
@@ -152,9 +165,9 @@ def _asks_for(tx: Tx, take: Take) -> list[Ask]:
     ]
 
 
-def _record(tx: Tx, answer: Answer) -> None:
+def _record(tx: Tx, answer: Answer) -> tuple[str, str] | None:
     hosts.check_epoch(tx, answer.host, answer.epoch)
-    outbox.record_answer(
+    return outbox.record_answer(
         tx, answer.ask, answer.host, {"ok": answer.ok, "reason": answer.reason, "facts": answer.facts}
     )
 

@@ -224,6 +224,21 @@ def of_server(tx: Tx, server_id: str) -> list[Claim]:
     return [Claim(*row) for row in rows]
 
 
+def find(tx: Tx, claim_id: str) -> Claim | None:
+    """The claim of that id, if it stands."""
+    row = tx.execute(ONE, {"claim": claim_id}).mappings().first()
+    if row is None:
+        return None
+    return next(each for each in of_server(tx, row["server_id"]) if each.id == claim_id)
+
+
+def left_on(tx: Tx, host_id: str) -> list[Claim]:
+    """What servers have left behind on the host."""
+    left = select(claim.c.id).where(claim.c.host_id == host_id, claim.c.role == "left").order_by(claim.c.id)
+    found = [find(tx, each) for each in tx.execute(left).scalars()]
+    return [each for each in found if each is not None]
+
+
 def standing_rows(tx: Tx, server_id: str) -> list[Mapping[str, Any]]:
     """The server's claims that are not left behind, as rows."""
     rows = tx.execute(STANDING, {"server": server_id})

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, func, select, update
 
-from berthold.errors import NotFound, Refused, WrongState
+from berthold.errors import Malformed, NotFound, Refused, WrongState
 from berthold.ledger import inventories, outbox, schema
 from berthold.ledger.store import Tx, clock_of, insert, now
 
@@ -91,7 +91,7 @@ def register(
     inventories.set_inventory(tx, known, offers)
     inventories.set_traits(tx, known, traits)
     heard(tx, [known])
-    return Locked(known, name, locked.status, epoch)
+    return Locked(known, name, come_back(tx, known), epoch)
 
 
 def _introduce(tx: Tx, name: str, key: str, zone: str) -> str:
@@ -158,23 +158,68 @@ def set_disabled(tx: Tx, host_id: str, disabled: bool, reason: str | None = None
 def fence(tx: Tx, host_id: str) -> None:
     """M5: from now on the host cannot act; whatever it says at its old epoch is refused."""
     lock(tx, host_id, must_be_up=False)
-    tx.execute(
-        update(host)
-        .where(host.c.id == host_id)
-        .values(status="fenced", epoch=host.c.epoch + 1, updated_at=now(tx))
-    )
-    inventories.raise_generation(tx, host_id)
+    _set_status(tx, host_id, "fenced", epoch=host.c.epoch + 1)
+
+
+def is_silent(tx: Tx, host_id: str, since: float) -> bool:
+    """Whether nobody has heard of the host since that moment."""
+    heard_at = schema.heartbeat.c.heard_at
+    last = tx.execute(select(heard_at).where(schema.heartbeat.c.host_id == host_id)).scalar()
+    return last is None or last < since
 
 
 def unfence(tx: Tx, host_id: str) -> None:
-    """The host may act again: at once, or as `cleaning` while it holds what it left behind."""
-    lock(tx, host_id, must_be_up=False)
-    behind = tx.execute(select(exists().where(claim.c.host_id == host_id, claim.c.role == "left"))).scalar()
-    tx.execute(
-        update(host)
-        .where(host.c.id == host_id)
-        .values(status="cleaning" if behind else "up", epoch=host.c.epoch + 1, updated_at=now(tx))
-    )
+    """An operator lets the host act again. Raises `Malformed` (400, as Nova) while servers are being
+    evacuated from it, and until all that it left behind is known to be gone."""
+    locked = lock(tx, host_id, must_be_up=False)
+    if _is_being_evacuated(tx, host_id):
+        raise Malformed(f"Unable to force up host {locked.name}: servers are being evacuated from it.")
+    if _left_something(tx, host_id):
+        raise Malformed(
+            f"Unable to force up host {locked.name}: evacuated servers are not yet removed from it. Start"
+            " its agent, which removes them, or delete the service if the host will never return."
+        )
+    _set_status(tx, host_id, "up", epoch=host.c.epoch + 1)
+
+
+def come_back(tx: Tx, host_id: str) -> str:
+    """The fenced host's agent is back: the host is `cleaning` if it has left something behind, else as
+    it was; its status. While servers are being evacuated from it, it stays fenced."""
+    locked = lock(tx, host_id, must_be_up=False)
+    if locked.status != "fenced" or not _left_something(tx, host_id) or _is_being_evacuated(tx, host_id):
+        return locked.status
+    _set_status(tx, host_id, "cleaning")
+    return "cleaning"
+
+
+def cleaned(tx: Tx, host_id: str) -> bool:
+    """Something that was left behind is gone: if it was the last and the host is back, the host is up
+    again; whether it is."""
+    locked = lock(tx, host_id, must_be_up=False)
+    if locked.status != "cleaning" or _left_something(tx, host_id):
+        return False
+    _set_status(tx, host_id, "up")
+    return True
+
+
+# Each of these looks in a statement of its own after the one that locked the host: a statement that
+# waited for the lock would still see what was there before.
+
+
+def _left_something(tx: Tx, host_id: str) -> bool:
+    left = exists().where(claim.c.host_id == host_id, claim.c.role == "left")
+    return bool(tx.execute(select(left)).scalar())
+
+
+def _is_being_evacuated(tx: Tx, host_id: str) -> bool:
+    move = schema.move.c
+    under_way = (move.kind == "evacuation") & move.state.in_(schema.UNFINISHED)
+    return bool(tx.execute(select(exists().where(move.source_id == host_id, under_way))).scalar())
+
+
+def _set_status(tx: Tx, host_id: str, status: str, **columns: Any) -> None:
+    changed = update(host).where(host.c.id == host_id)
+    tx.execute(changed.values(status=status, updated_at=now(tx), **columns))
     inventories.raise_generation(tx, host_id)
 
 

@@ -37,7 +37,7 @@ ANSWER = (
     update(ask)
     .where(ask.c.id == bindparam("ask"), ask.c.host_id == bindparam("of_host"), ask.c.state == "open")
     .values(state="done", answer=bindparam("answer"), answered_at=bindparam("answered_at"))
-    .returning(ask.c.move_id)
+    .returning(ask.c.move_id, ask.c.slot)
 )
 
 
@@ -82,6 +82,12 @@ def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
     return [Sent(*row) for row in rows]
 
 
+def all_of(tx: Tx, move_id: str) -> list[Sent]:
+    """Everything that was ever asked for the move."""
+    columns = ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.c.answer
+    return [Sent(*row) for row in tx.execute(select(*columns).where(ask.c.move_id == move_id))]
+
+
 def open_for(tx: Tx, host_id: str) -> list[Mapping[str, Any]]:
     """What the host has not yet answered, oldest first."""
     rows = tx.execute(OPEN, {"host": host_id})
@@ -93,14 +99,15 @@ def hosts_asked(tx: Tx) -> list[str]:
     return list(tx.execute(select(ask.c.host_id).where(ask.c.state == "open").distinct()).scalars())
 
 
-def record_answer(tx: Tx, ask_id: str, host_id: str, answer: Mapping[str, Any]) -> bool:
-    """Write an answer down, once; whether this was the first. The caller has checked the epoch."""
+def record_answer(tx: Tx, ask_id: str, host_id: str, answer: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Write an answer down, once; if this was the first, (move, slot) of its ask. The caller has
+    checked the epoch."""
     heard = {"ask": ask_id, "of_host": host_id, "answer": dict(answer), "answered_at": moment(tx)}
     row = tx.execute(ANSWER, heard).first()
     if row is None:
-        return False
+        return None
     announce(tx, f"move:{row.move_id}")
-    return True
+    return row.move_id, row.slot
 
 
 def void(tx: Tx, move_id: str, slots: Iterable[str] | None = None) -> None:

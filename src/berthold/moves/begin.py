@@ -126,13 +126,13 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
         return _delete(tx, server, by)
     home = _ready(tx, server, BEGINNINGS[kind])
     if name := wish.get("host"):
-        _check_host(tx, name, home)
+        check_host(tx, name, home)
     if flavor := wish.get("flavor"):
         # Until the owner has decided, both flavors may be needed: the larger of each is paid for.
         servers.recharge(
             tx, server_id, max(server["cores"], flavor["vcpus"]), max(server["ram"], flavor["ram"])
         )
-    return _begin_at(tx, server, home, by, BEGINNINGS[kind], wish)
+    return begin_at(tx, server, home, by, BEGINNINGS[kind], wish)
 
 
 def attach_volume(
@@ -144,7 +144,7 @@ def attach_volume(
     home = _ready(tx, server, BEGINNINGS["attach-volume"])
     named = volumes.attachable(server, volume_id, device)
     volume = {"volume_id": volume_id, "device": named, "boot_index": None, **more}
-    _begin_at(tx, server, home, by, BEGINNINGS["attach-volume"], {"volume": volume})
+    begin_at(tx, server, home, by, BEGINNINGS["attach-volume"], {"volume": volume})
     return volume
 
 
@@ -154,7 +154,7 @@ def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str) -> None:
     server = hold(tx, server_id, by)
     volume = volumes.detachable(server, volume_id)
     home = _ready(tx, server, BEGINNINGS["detach-volume"])
-    _begin_at(tx, server, home, by, BEGINNINGS["detach-volume"], {"volume": dict(volume)})
+    begin_at(tx, server, home, by, BEGINNINGS["detach-volume"], {"volume": dict(volume)})
 
 
 def hold(tx: Tx, server_id: str, by: By) -> Mapping[str, Any]:
@@ -177,7 +177,7 @@ def _ready(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> claims.Cl
     return home
 
 
-def _begin_at(
+def begin_at(
     tx: Tx,
     server: Mapping[str, Any],
     home: claims.Claim,
@@ -185,6 +185,7 @@ def _begin_at(
     beginning: Beginning,
     wish: Mapping[str, Any],
 ) -> str:
+    """Begin the move of a server that is held and may be moved; the move's id."""
     return _begin(
         tx,
         server["id"],
@@ -286,7 +287,8 @@ def cannot(action: str, server: Mapping[str, Any], move: Mapping[str, Any] | Non
     return f"Cannot '{action}' instance {server['id']} while it is in {what}"
 
 
-def _check_host(tx: Tx, name: str, home: claims.Claim) -> None:
+def check_host(tx: Tx, name: str, home: claims.Claim) -> None:
+    """Raises `Malformed` for a target host that cannot be meant."""
     try:
         wanted = hosts.by_name(tx, name)
     except NotFound as error:

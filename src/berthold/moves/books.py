@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from berthold.moves.create import CREATE
 from berthold.moves.delete import DELETE
+from berthold.moves.evacuate import EVACUATION
 from berthold.moves.live_migrate import LIVE_MIGRATION
 from berthold.moves.playbook import Playbook
 from berthold.moves.power import HARD_REBOOT, PAUSE, REBOOT, START, STOP, UNPAUSE
@@ -21,6 +22,7 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         RESIZE,
         CONFIRM_RESIZE,
         REVERT_RESIZE,
+        EVACUATION,
         STOP,
         START,
         REBOOT,

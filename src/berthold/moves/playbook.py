@@ -83,8 +83,8 @@ def other_source(scene: Scene) -> list[str]:
 
 
 def every_claimed_host(scene: Scene) -> list[str]:
-    """Wherever the server may be."""
-    return sorted({claim.host_id for claim in scene.claims})
+    """Wherever the server may be, but for fenced hosts that it left: they are asked already."""
+    return sorted({claim.host_id for claim in scene.claims if claim.role != "left"})
 
 
 def nothing(scene: Scene) -> Facts:

@@ -34,6 +34,8 @@ ON_THE_MOVE: Mapping[str, str] = {
     "resize_migrated": "RESIZE",
     "resize_finish": "RESIZE",
     "resize_reverting": "REVERT_RESIZE",
+    "rebuilding": "REBUILD",
+    "rebuild_spawning": "REBUILD",
 }
 # The same, where only a running server shows it.
 WHILE_ACTIVE: Mapping[str, str] = {"rebooting": "REBOOT", "rebooting_hard": "HARD_REBOOT"}
@@ -89,6 +91,8 @@ def fault_of(server: Mapping[str, Any], move: Mapping[str, Any] | None) -> Mappi
 def migration_status(move: Mapping[str, Any]) -> str:
     """The status of a move as a migration: accepted, preparing, running … completed, error."""
     if move["state"] == "done":
+        if move["facts"].get("collected"):  # see moves/left.py
+            return "completed"
         return PLAYBOOKS[move["playbook"]].ends
     if move["state"] == "undone" and move["failure"].get("aborted"):
         return "cancelled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from berthold.ledger import claims, servers
+from berthold.ledger import claims, outbox, servers
 from berthold.ledger.store import Tx, clock_of
 from berthold.moves.playbook import Facts, Scene
 from berthold.neighbours import Neighbours
@@ -54,10 +54,29 @@ def to_target(scene: Scene) -> Facts:
     return {"target": scene.host_name(scene.move["target_id"])}
 
 
+# The slot of an ask that waits for a host to come back; in the place of its move is the claim.
+LEFT = "left"
+
+
+def leave_behind(tx: Tx, claim: claims.Claim) -> None:
+    """The host cannot be asked now. What it has of the guest it shall remove before anything else when
+    it returns: the ask waits for its agent, and the claim for the answer (`moves/left.py`)."""
+    claims.leave_behind(tx, claim.id)
+    outbox.send(
+        tx,
+        move_id=claim.id,
+        slot=LEFT,
+        server_id=claim.server_id,
+        host_id=claim.host_id,
+        verb="discard",
+        args={},
+    )
+
+
 def give_up(tx: Tx, claim: claims.Claim) -> None:
     """The server is gone from that host, or the host is fenced and will say so when it returns."""
     if claim.host_status == "fenced":
-        claims.leave_behind(tx, claim.id)
+        leave_behind(tx, claim)
     else:
         claims.release(tx, claim.id)
 
