@@ -136,6 +136,9 @@ def test_a_volume_that_is_not_the_project_s_is_not_found(cloud: Any, fault: Any)
         for which in (theirs, unknown)
     ]
     assert told[0].replace(theirs, unknown) == told[1]
+    fault(cloud.post(path, {"volumeAttachment": {"volumeId": theirs}}, "admin"), 404)
+    mine = cloud.volume()
+    assert cloud.post(path, {"volumeAttachment": {"volumeId": mine}}, "admin").status == 200
     for wrong in ({"volumeId": theirs, "tag": "x"}, {"volumeId": theirs, "delete_on_termination": True}, {}):
         fault(cloud.post(path, {"volumeAttachment": wrong}, "ann", "2.48"), 400)
 

@@ -164,7 +164,8 @@ async def _existing(call: Call, device: Device, copies: int) -> str:
     if device.destination_type == "local":
         raise Malformed(INVALID + "a volume cannot have destination_type local.")
     with named_in_the_body():
-        volume = await call.services.neighbours.volumes.get(call.actor, device.uuid)
+        owner = call.as_member_of(call.actor.project_id)
+        volume = await call.services.neighbours.volumes.get(owner, device.uuid)
     if volume.status != "available":
         raise Malformed(
             f"Invalid volume: volume {volume.id} status must be 'available'. Currently in '{volume.status}'."

@@ -6,7 +6,7 @@ decided, and the body has the shape that the route wants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berthold.api.microversions import Version
@@ -74,6 +74,11 @@ class Call:
     def is_admin(self) -> bool:
         """Whether the caller is an operator of the cloud, by the operator's own rules."""
         return self.may("context_is_admin")
+
+    def as_member_of(self, project_id: str) -> Actor:
+        """The caller as a plain member of a project: what an operator looks up for a server must be
+        its project's, however much the operator may see (T1)."""
+        return replace(self.actor, project_id=project_id, roles=frozenset({"member", "reader"}))
 
     def url(self, *parts: str | int) -> str:
         """The address of a thing in this API."""

@@ -63,7 +63,8 @@ async def attach(call: Call, server_id: str) -> dict[str, Any]:
     """Begin to give the server a volume of its project."""
     wish: NewAttachment = call.body.attachment
     server = await call.store.read(unlocked, call, server_id)
-    volume = await call.services.neighbours.volumes.get(call.actor, wish.volume_id)
+    owner = call.as_member_of(server["project_id"])
+    volume = await call.services.neighbours.volumes.get(owner, wish.volume_id)
     if volume.status != "available":
         raise Malformed(
             f"Invalid volume: volume {volume.id} status must be 'available'. Currently in '{volume.status}'."
