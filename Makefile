@@ -2,6 +2,7 @@
 #
 #   make demo [UNGUARDED=1] [ROUNDS=2] [HOSTS=5]   the bug report's test plan, live
 #   make test [TESTS=tests/promises]               all tests, or some
+#   make bench [PART=a]                            how fast it is, as ratios and figures of one run
 #   make lint                                      ruff and mypy
 #   make lock                                      the lock file anew, from pyproject.toml
 #   make clean                                     what was installed and made
@@ -16,7 +17,7 @@ WORKERS ?= auto
 
 DEMO_OPTIONS := $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(HOSTS),--hosts $(HOSTS)) $(if $(UNGUARDED),--unguarded)
 
-.PHONY: install demo test lint format lock clean
+.PHONY: install demo test bench lint format lock clean
 .DEFAULT_GOAL := install
 
 install: $(INSTALLED)
@@ -34,14 +35,17 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
+bench: $(INSTALLED)
+	$(BIN)/python -m bench $(PART)
+
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
 	$(BIN)/mypy
 
 format: $(INSTALLED)
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench
 
 # Hashes of every version for every platform; names of packages only, no addresses.
 lock:

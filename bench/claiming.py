@@ -1,0 +1,187 @@
+"""Part a: claims per second, over what the same PostgreSQL does for its own `pgbench`.
+
+A claim here is the transaction that a move's `Place` line ends in: a member of an
+anti-affinity group takes a seat and three resource classes of a host, the move goes on to
+its next line, which asks the host's agent; event and history are written. It is called as
+the runner calls it, by 32 threads in four processes.
+
+`pgbench -N` is the yardstick for claims that are spread over all hosts (one update, one
+select, one insert); for claims that all want one host, an update of one single row.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.synchronize import Barrier
+
+from sqlalchemy import make_url
+
+import engines
+from bench import stock
+from bench.figures import Figure
+from bench.stock import Job
+from berthold.ledger import audit
+from berthold.ledger.store import Store
+from berthold.moves import turns, twin
+
+SERVER = {
+    "fsync": "on",
+    "full_page_writes": "on",
+    "autovacuum": "on",
+    "shared_buffers": "256MB",
+    "max_wal_size": "2GB",
+}
+AIM_SPREAD, AIM_ONE_HOST = 0.35, 0.4
+LONG_S = 120.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done. `stock`: how many claims are made ready for each second."""
+
+    seconds: float = 3.0
+    processes: int = 4
+    threads: int = 8
+    hosts: int = 1_000
+    stock: int = 1_000
+    scale: int = 10
+
+    @property
+    def clients(self) -> int:
+        return self.processes * self.threads
+
+
+def measure(size: Size | None = None) -> list[Figure]:
+    """The ratios, with what they are ratios of."""
+    size = size or Size()
+    server = engines.PostgreSQL(**SERVER)
+    try:
+        bench_url = server.create_bare()
+        pgbench = partial(_pgbench, server, bench_url, size)
+        pgbench("-i", "-q", "-s", str(size.scale))
+        plain = pgbench("-N")
+        spread = _claims(server, size, hosts=size.hosts)
+        plain = (plain + pgbench("-N")) / 2
+        steps = _claims(server, size, hosts=size.hosts, by_steps=True)
+        one_row = pgbench("-n", script="UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;")
+        one_host = _claims(server, size, hosts=1)
+        settings = (f"{name} {server.ask(f'SHOW {name}')}" for name in ("fsync", "synchronous_commit"))
+        return [
+            Figure("PostgreSQL", server.version),
+            Figure(", ".join(settings), f"{size.clients} clients"),
+            Figure("pgbench -N", plain, "/s"),
+            Figure(f"claims on {size.hosts:,} hosts", spread, "/s"),
+            Figure("… over pgbench -N", spread / plain, at_least=AIM_SPREAD),
+            Figure("… taken step by step", steps, "/s"),
+            Figure("… over pgbench -N", steps / plain),
+            Figure("pgbench, one row", one_row, "/s"),
+            Figure("claims on one host", one_host, "/s"),
+            Figure("… over pgbench, one row", one_host / one_row, at_least=AIM_ONE_HOST),
+        ]
+    finally:
+        server.stop()
+
+
+def _pgbench(server: engines.PostgreSQL, url: str, size: Size, *options: str, script: str = "") -> float:
+    """Run pgbench; its transactions per second (0 when it only fills its tables)."""
+    where = make_url(url)
+    address = {"-h": where.query.get("host") or where.host, "-U": where.username, "-p": where.port}
+    command = [server.program("pgbench"), *options]
+    command += [str(part) for pair in address.items() if pair[1] for part in pair]
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        if "-i" not in options:
+            command += ["-M", "prepared", "-c", str(size.clients), "-j", "2"]
+            command += ["-T", str(max(1, round(size.seconds)))]
+        if script:
+            file.write(script)
+            file.flush()
+            command += ["-f", file.name]
+        done = subprocess.run(
+            [*command, str(where.database)],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PGPASSWORD": where.password or ""},
+        )
+    found = re.search(r"tps = ([\d.]+)", done.stdout)
+    return float(found[1]) if found else 0.0
+
+
+def _claims(server: engines.PostgreSQL, size: Size, hosts: int, by_steps: bool = False) -> float:
+    """Claims per second by `size.clients` clients. Afterwards every promise must hold."""
+    url = server.lend()
+    try:
+        store = Store(url)
+        jobs = stock.prepare(store, hosts=hosts, claims=max(size.clients, int(size.stock * size.seconds)))
+        server.ask("CHECKPOINT")
+        rate = _race(url, jobs, size, by_steps)
+        broken = store.read_now(audit.audit)
+        assert not broken, broken[:3]
+        store.close()
+        return rate
+    finally:
+        server.back(url)
+
+
+def _race(url: str, jobs: Sequence[Job], size: Size, by_steps: bool) -> float:
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(size.processes)
+    with context.Pool(size.processes, initializer=_meet_at, initargs=(barrier,)) as pool:
+        work = partial(_client, url, size, by_steps)
+        return sum(pool.map(work, [jobs[n :: size.processes] for n in range(size.processes)], chunksize=1))
+
+
+MEETING: list[Barrier] = []
+
+
+def _meet_at(barrier: Barrier) -> None:
+    MEETING.append(barrier)
+
+
+def _client(url: str, size: Size, by_steps: bool, jobs: Sequence[Job]) -> float:
+    """One process: its claims per second, once all processes are ready."""
+    store = Store(url)
+    shares = [jobs[n :: size.threads] for n in range(size.threads)]
+    # Connections are opened and statements prepared before the clock starts.
+    _together([partial(_take, store, share[:1], by_steps) for share in shares])
+    done = [0] * size.threads
+    MEETING[0].wait(LONG_S)
+    begun = time.perf_counter()
+    until = begun + size.seconds
+
+    def work(n: int) -> None:
+        for job in shares[n][1:]:
+            if time.perf_counter() > until:
+                break
+            _take(store, [job], by_steps)
+            done[n] += 1
+
+    _together([partial(work, n) for n in range(size.threads)])
+    took = time.perf_counter() - begun
+    store.close()
+    return sum(done) / took
+
+
+def _take(store: Store, jobs: Sequence[Job], by_steps: bool) -> None:
+    for job in jobs:
+        if by_steps:
+            store.write_now(turns.place_line, job.lease, job.want)
+        else:
+            store.write_now(twin.place_line, job.lease, job.want, job.seen, job.host_name)
+
+
+def _together(works: Sequence[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

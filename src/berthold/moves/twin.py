@@ -1,0 +1,93 @@
+"""The claim in one call: what `turns.place_line` does in steps, PostgreSQL does in a function.
+
+The steps are some two dozen statements, and on PostgreSQL it is their number that makes the
+claim slow. The plain claim is written by the function `place_1` (migrations/place_1.sql). All
+that does not depend on what is locked is worked out here, from the move as its runner saw it: its next
+line, the ask of that line.
+
+The function grants or declines, it never refuses. It declines what is not plain, what was
+changed since it was seen, and what a promise forbids, and has written nothing then; the
+steps follow in the same transaction, under the locks that it took. So there is one place that
+says why something is refused, and nobody needs to know which of the two it was.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import text
+
+from berthold.ledger import claims, moves, seats
+from berthold.ledger.store import Tx, announce, clock_of, moment
+from berthold.moves import turns
+from berthold.moves.outcome import LOOK_AGAIN_S, Outcome
+from berthold.moves.playbook import Park, Scene
+
+# The engines that have the function.
+ENGINES = frozenset({"postgresql"})
+
+PLACE = text("SELECT place_1(CAST(:plan AS json))")
+
+
+def place_line(tx: Tx, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str) -> Outcome:
+    """`turns.place_line`, at once where that can be. `seen`: the move as its runner saw it."""
+    if tx.dialect.name in ENGINES and _is_plain(seen, want):
+        plan = _plan(tx, lease, want, seen, host_name)
+        if plan is not None and tx.execute(PLACE, {"plan": json.dumps(plan)}).scalar_one():
+            announce(tx, f"host:{want.host_id}")
+            if plan["ask"]:
+                announce(tx, f"asks:{want.host_id}")
+            return Outcome("running", wait_s=LOOK_AGAIN_S if plan["ask"] else 0.0)
+    return turns.place_line(tx, lease, want)
+
+
+def _is_plain(seen: Scene, want: claims.Want) -> bool:
+    """A claim of a server without a group or of an anti-affinity group; another line comes after it."""
+    ruled = {"none": None, "anti-affinity": seats.take_seat}
+    rule = seen.server["rule"]
+    if rule not in ruled or seats.RULES.get(rule) is not ruled[rule] or want.group_generation is not None:
+        return False
+    lines, number = turns.book_of(seen).lines, seen.move["line"] + 1
+    return number < len(lines) and not isinstance(lines[number], Park)
+
+
+def _plan(
+    tx: Tx, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str
+) -> dict[str, Any] | None:
+    """What is to be true before, and what is to be written. None where other hosts are asked too."""
+    claim_id, present = clock_of(tx).new_id(), moment(tx)
+    facts = {**seen.facts, "locating": False}
+    after = Scene(
+        {**seen.move, "line": seen.move["line"] + 1, "attempt": 0, "target_id": want.host_id, "facts": facts},
+        seen.server,
+        (
+            *seen.claims,
+            claims.Claim(claim_id, want.server_id, want.host_id, host_name, "up", want.role, want.move_id),
+        ),
+    )
+    asked, errand = turns.errands(after), turns.errand_of(after)
+    if any(host_id != want.host_id for _, host_id in asked):
+        return None
+    return {
+        "move": seen.id,
+        "epoch": lease.epoch,
+        "line": seen.move["line"],
+        "seen_facts": json.dumps(seen.facts),
+        "seen_server": seen.server["updated_at"],
+        "server": want.server_id,
+        "host": want.host_id,
+        "host_epoch": want.host_epoch,
+        "claim": claim_id,
+        "role": want.role,
+        "wants": dict(want.resources),
+        "facts": facts,
+        "action": seen.facts["action"],
+        "event": turns.line_of(seen).event,
+        "since": seen.move["line_since"],
+        "at": present,
+        "ask": clock_of(tx).new_id() if asked else None,
+        "slot": asked[0][0] if asked else None,
+        "verb": errand[1].verb if asked and errand else None,
+        "args": errand[1].args(after) if asked and errand else None,
+    }

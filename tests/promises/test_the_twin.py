@@ -1,0 +1,255 @@
+"""The claim in one call (`moves/twin.py`) writes what the steps write, or nothing.
+
+Each situation is a live migration at the line that claims its target. The claim is taken twice
+from there, by the steps and by the twin, in transactions that are undone; what every table
+holds then, what is announced and what is raised must be the same. (The races of
+`tests/races/test_postgresql.py` run with both.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select
+
+from berthold.database import metadata
+from berthold.errors import Failure
+from berthold.lab.world import World
+from berthold.ledger import claims, hosts, inventories, moves, servers
+from berthold.ledger.store import Tx
+from berthold.moves import turns, twin
+from berthold.moves.outcome import Outcome
+from berthold.moves.playbook import Scene
+from by_hand import under_way
+
+ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+RESOURCES = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
+
+
+@dataclass
+class Stage:
+    """A move that may claim a host; `seen` is the move as its runner saw it."""
+
+    world: World
+    lease: moves.Lease
+    want: claims.Want
+    host_name: str
+    seen: Scene
+
+    def change(self, f: Callable[..., Any], *args: Any, **columns: Any) -> None:
+        self.world.store.write_now(f, *args, **columns)
+
+
+def staged(world: World, group: str | None, others: int = 1) -> Stage:
+    """A live migration to the host on which no server is."""
+    server = world.boot("web-1", group)
+    for number in range(others):
+        world.boot(f"other-{number}", group)
+    return at_place(world, server, world.lease(world.live_migrate(server)))
+
+
+def at_place(world: World, server: str, lease: moves.Lease) -> Stage:
+    seen = world.store.read_now(turns.look, lease).scene
+    taken = {claim["host_id"] for claim in world.rows("claim")}
+    free = next(name for name in world.agents if world.host_id(name) not in taken)
+    want = claims.Want(server, world.host_id(free), RESOURCES, lease.move_id, 1)
+    return Stage(world, lease, want, free, seen)
+
+
+@pytest.fixture
+def world(postgresql_url: str) -> Iterator[World]:
+    world = World(hosts=3, url=postgresql_url)
+    yield world
+    world.close()
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a claim came to: every table, the topics, how it ended."""
+
+    rows: dict[str, list[str]]
+    topics: list[str]
+    end: str
+
+
+def written(stage: Stage, place: Callable[[Tx], object]) -> Written:
+    """What `place` writes, which is undone afterwards."""
+    store = stage.world.store
+    topics: list[str] = []
+    with store.writer.connect() as tx:
+        tx.info.update(clock=store.clock, topics=topics)
+        with tx.begin() as transaction:
+            before = everything(tx)
+            try:
+                end = repr(place(tx))
+            except Failure as failure:
+                end = f"{failure!r} {vars(failure)}"
+            after = everything(tx)
+            transaction.rollback()
+    known = set(ID.findall(repr(before)))
+    new = {name: sorted(ID.sub(partial(_new, known), row) for row in rows) for name, rows in after.items()}
+    return Written(new, sorted(set(topics)), end)
+
+
+def _new(known: set[str], found: re.Match[str]) -> str:
+    return found[0] if found[0] in known else "new"
+
+
+def everything(tx: Tx) -> dict[str, list[str]]:
+    """Every row of every table, but for the numbers of a sequence: it gives none twice."""
+    shown = {table: [c for c in table.c if c.name != "number"] for table in metadata.sorted_tables}
+    return {
+        table.name: [repr(dict(row)) for row in tx.execute(select(*columns)).mappings()]
+        for table, columns in shown.items()
+    }
+
+
+def by_steps(stage: Stage) -> Written:
+    return written(stage, lambda tx: turns.place_line(tx, stage.lease, stage.want))
+
+
+def by_twin(stage: Stage) -> tuple[Written, bool]:
+    """What the twin writes, and whether that took one call only."""
+    statements: list[str] = []
+    at_once = False
+
+    def place(tx: Tx) -> Outcome:
+        nonlocal at_once
+        event.listen(tx, "before_cursor_execute", lambda *about: statements.append(about[2]))
+        outcome = twin.place_line(tx, stage.lease, stage.want, stage.seen, stage.host_name)
+        at_once = len(statements) == 1
+        return outcome
+
+    return written(stage, place), at_once
+
+
+# -- Granted ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_host", [1, 2])
+def test_a_member_of_an_anti_affinity_group(world: World, per_host: int) -> None:
+    stage = staged(world, world.group("anti-affinity", per_host))
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert granted
+
+
+def test_the_second_seat(world: World) -> None:
+    stage = staged(world, world.group("anti-affinity", 2))
+    _seat_taken(stage)
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert granted
+    assert any("'seat': 2" in row and stage.want.server_id in row for row in found.rows["seat"])
+
+
+def test_a_server_without_a_group(world: World) -> None:
+    stage = staged(world, None)
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert granted
+
+
+def test_a_create_whose_next_line_asks_nobody(world: World) -> None:
+    group = world.group("anti-affinity")
+    server = world.create("web-1", group)
+    stage = at_place(world, server, world.lease(under_way(world, server)))
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert granted
+
+
+def test_an_asker_that_saw_no_epoch(world: World) -> None:
+    stage = staged(world, None)
+    stage.want = replace(stage.want, host_epoch=None)
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert granted
+
+
+# -- Declined: the steps decide -----------------------------------------------------------
+
+Change = Callable[[Stage], object]
+
+
+def _full(stage: Stage) -> None:
+    stage.change(
+        inventories.set_inventory, stage.want.host_id, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 1}}
+    )
+
+
+def _odd(stage: Stage) -> None:
+    offers = {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 4096, "step_size": 1000}}
+    stage.change(inventories.set_inventory, stage.want.host_id, offers)
+
+
+def _seat_taken(stage: Stage) -> None:
+    other = next(row["id"] for row in stage.world.rows("server") if row["name"] == "other-0")
+    stage.change(claims.take, [replace(stage.want, server_id=other, move_id=None)])
+
+
+def _delete_group(stage: Stage) -> None:
+    stage.world.delete_group(stage.seen.server["group_id"])
+
+
+def _abort(stage: Stage) -> None:
+    stage.change(
+        moves.remember, stage.lease.move_id, {**stage.seen.facts, "abort": {"action": 1, "since": 1.0}}
+    )
+
+
+def _lose_lease(stage: Stage) -> None:
+    stage.lease = replace(stage.lease, epoch=stage.lease.epoch + 1)
+
+
+def _rename(stage: Stage) -> None:
+    stage.world.clock.advance(1)
+    stage.change(servers.change, stage.want.server_id, name="renamed")
+
+
+CHANGES: dict[str, Change] = {
+    "C1: no room": _full,
+    "C1: not in that step": _odd,
+    "C1: no such class": lambda stage: setattr(
+        stage, "want", replace(stage.want, resources={**RESOURCES, "VGPU": 1})
+    ),
+    "G1: the seat is taken": _seat_taken,
+    "G4: the group is gone": _delete_group,
+    "M5: another epoch": lambda stage: setattr(stage, "want", replace(stage.want, host_epoch=9)),
+    "M5: fenced": lambda stage: stage.change(hosts.fence, stage.want.host_id),
+    "M5: disabled": lambda stage: stage.change(hosts.set_disabled, stage.want.host_id, True),
+    "M5: the lease is over": _lose_lease,
+    "M3: a delete came": lambda stage: stage.world.delete(stage.want.server_id),
+    "aborted since": _abort,
+    "renamed since": _rename,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_has_changed_ends_as_by_steps(world: World, what: str) -> None:
+    stage = staged(world, world.group("anti-affinity"))
+    CHANGES[what](stage)
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert granted == (what == "G4: the group is gone")
+
+
+@pytest.mark.parametrize("policy", ["affinity", "soft-affinity", "soft-anti-affinity"])
+def test_other_policies_take_the_steps(world: World, policy: str) -> None:
+    stage = staged(world, world.group(policy), others=0)
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert not granted
+
+
+def test_sqlite_takes_the_steps() -> None:
+    world = World(hosts=3)
+    found, granted = by_twin(staged(world, world.group("anti-affinity")))
+    world.close()
+    assert "Outcome" in found.end
+    assert not granted
