@@ -22,9 +22,9 @@ import structlog
 from berthold.errors import NoValidHost, Refused
 from berthold.ledger import claims, moves, seats, view
 from berthold.ledger.store import Store, Tx
-from berthold.moves import steps, turns, wishes
-from berthold.moves.playbook import Place, Scene
+from berthold.moves import steps, twin, wishes
 from berthold.moves.outcome import Outcome
+from berthold.moves.playbook import Place, Scene
 from berthold.moves.watch import Watch
 from berthold.scheduler.candidates import Ranking, Refusal, fit, rank
 from berthold.scheduler.explain import no_valid_host
@@ -78,7 +78,7 @@ async def _offer(
     for host in ranking:
         want = _want(scene, sight, host)
         try:
-            return await store.write(turns.place_line, lease, want), refused
+            return await store.write(twin.place_line, lease, want, scene, host.name), refused
         except Refused as refusal:
             if refusal.rule == "G3":
                 return None, None
