@@ -2,7 +2,8 @@
 
 Each racer is a thread with connections of its own. Once all run freely; then each in turn is
 held between two statements of an open transaction while the others run as far as they can.
-However it goes, the same must be true as in memory.
+However it goes, the same must be true as in memory, whether plain claims are taken by the steps or by
+their twin.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ from berthold.lab.racers import Racer
 from berthold.lab.scenarios import SCENARIOS, Scenario, always
 from berthold.lab.world import Turn, World
 from berthold.ledger.store import Tx
+from berthold.moves import twin
 
 LONG_S = 30.0
 # Who is not done after this long waits for the one that is held.
 WAITS_S = 0.25
 # Before which of its statements a racer is held: its claim half written, written, and half given up.
-POINTS = ("INSERT INTO claim", "INSERT INTO history", "DELETE FROM (claim|seat|group_place)")
+POINTS = {
+    "step by step": ("INSERT INTO claim", "INSERT INTO history", "DELETE FROM (claim|seat|group_place)"),
+    "at once": ("^COMMIT after SELECT place_1",),
+}
 # For one thread at a time: the simulated machines.
 MACHINES = threading.Lock()
 
@@ -43,6 +48,7 @@ class Running(threading.Thread):
         self.error: BaseException | None = None
         self.held = threading.Event()
         self.go_on = threading.Event()
+        self.last = ""
         self._world, self._racer = world, racer
         self._point = re.compile(point) if point else None
 
@@ -88,8 +94,15 @@ def race(world: World, racers: dict[str, Racer], held: str | None, point: str | 
         this = threading.current_thread()
         if isinstance(this, Running):
             this.hold(statement)
+            this.last = statement
+
+    def before_commit(_: Tx) -> None:
+        this = threading.current_thread()
+        if isinstance(this, Running):
+            this.hold(f"COMMIT after {this.last}")
 
     event.listen(world.store.writer, "before_cursor_execute", before)
+    event.listen(world.store.writer, "commit", before_commit)
     try:
         if held:
             running[held].start()
@@ -106,6 +119,7 @@ def race(world: World, racers: dict[str, Racer], held: str | None, point: str | 
         for each in running.values():
             each.go_on.set()
         event.remove(world.store.writer, "before_cursor_execute", before)
+        event.remove(world.store.writer, "commit", before_commit)
 
 
 @contextmanager
@@ -148,12 +162,22 @@ class Photograph:
         self.world.store.bus.tell(["hosts"])
 
 
+@pytest.fixture(params=list(POINTS))
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How plain claims are taken: by the steps, or by their twin."""
+    if request.param == "step by step":
+        monkeypatch.setattr(twin, "ENGINES", frozenset())
+    return str(request.param)
+
+
 @pytest.mark.parametrize("scenario", NAMED)
-def test_racing_connections(scenario: Scenario, postgresql_url: str, postgresql: engines.PostgreSQL) -> None:
+def test_racing_connections(
+    scenario: Scenario, way: str, postgresql_url: str, postgresql: engines.PostgreSQL
+) -> None:
     with staged(scenario, postgresql_url) as (world, racers):
         photograph = Photograph(world)
         free: list[tuple[str | None, str | None]] = [(None, None)] * 2
-        held = [(name, point) for name in racers for point in POINTS]
+        held = [(name, point) for name in racers for point in POINTS[way]]
         for name, point in [*free, *held]:
             photograph.restore()
             results = race(world, racers, name, point)
