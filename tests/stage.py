@@ -327,7 +327,12 @@ def neighbours(error: Exception, *, done: bool) -> Callable[[Scene], None]:
 
                 return called
 
-        runner.neighbours = replace(sound, volumes=Moody(sound.volumes), networks=Moody(sound.networks))
+        runner.neighbours = replace(
+            sound,
+            images=Moody(sound.images),
+            volumes=Moody(sound.volumes),
+            networks=Moody(sound.networks),
+        )
 
     return do
 

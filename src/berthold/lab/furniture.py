@@ -21,6 +21,12 @@ def add_network(world: World) -> str:
     return world.store.write_now(make)
 
 
+def add_image(world: World, name: str = "cirros") -> str:
+    """An image of an empty disk; its id."""
+    made = world.companions.images.snapshot(PROJECT, name, name=name, base=None, properties={})
+    return now(made).id
+
+
 def add_volume(world: World, name: str = "disk", size_gb: int = 1) -> str:
     """An empty volume that nobody has; its id."""
 

@@ -31,7 +31,7 @@ from berthold.agent.protocol import Ask, Fenced, Take
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
 from berthold.clock import SeededClock
-from berthold.companions.volume import files_named
+from berthold.companions import image, volume
 from berthold.database import metadata
 from berthold.errors import Stale
 from berthold.lab.turns import LabStore, Turn, now, turn
@@ -309,6 +309,7 @@ class World:
             "network_port",
             "network_address",
             "volume_attachment",
+            "image",
         )
         shown: dict[str, list[Mapping[str, Any]]] = {
             name: [{k: v for k, v in row.items() if k not in volatile} for row in self.rows(name)]
@@ -345,11 +346,14 @@ class World:
         ledger, ground, chance, moment, held = photograph
         self.store.connection().deserialize(ledger)
         self.store.bus.wake(["hosts"])
-        volumes = self.companions.volumes.files.directory
-        named = self.store.read_now(files_named)
-        for file in volumes.iterdir():
-            if file.name not in named:
-                file.unlink()
+        for files, naming in (
+            (self.companions.volumes.files, volume.files_named),
+            (self.companions.images.files, image.files_named),
+        ):
+            named = self.store.read_now(naming)
+            for file in files.directory.iterdir():
+                if file.name not in named:
+                    file.unlink()
         self.ground.restore(ground)
         self.clock.chance().setstate(chance)
         self.clock.advance(moment - self.clock.now())

@@ -124,7 +124,7 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
     server = hold(tx, server_id, by)
     if kind == "delete":
         return _delete(tx, server, by)
-    home = _ready(tx, server, BEGINNINGS[kind])
+    home = ready(tx, server, BEGINNINGS[kind])
     if name := wish.get("host"):
         check_host(tx, name, home)
     if flavor := wish.get("flavor"):
@@ -141,7 +141,7 @@ def attach_volume(
     """Begin to give the server a volume; {"volume_id", "device", …} as it will be. `more`:
     delete_on_termination, tag. Raises as `begin` does; `Malformed` for a volume that the server has."""
     server = hold(tx, server_id, by)
-    home = _ready(tx, server, BEGINNINGS["attach-volume"])
+    home = ready(tx, server, BEGINNINGS["attach-volume"])
     named = volumes.attachable(server, volume_id, device)
     volume = {"volume_id": volume_id, "device": named, "boot_index": None, **more}
     begin_at(tx, server, home, by, BEGINNINGS["attach-volume"], {"volume": volume})
@@ -153,7 +153,7 @@ def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str) -> None:
     server has not got, `Malformed` for the one it boots from."""
     server = hold(tx, server_id, by)
     volume = volumes.detachable(server, volume_id)
-    home = _ready(tx, server, BEGINNINGS["detach-volume"])
+    home = ready(tx, server, BEGINNINGS["detach-volume"])
     begin_at(tx, server, home, by, BEGINNINGS["detach-volume"], {"volume": dict(volume)})
 
 
@@ -165,7 +165,7 @@ def hold(tx: Tx, server_id: str, by: By) -> Mapping[str, Any]:
     return server
 
 
-def _ready(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> claims.Claim:
+def ready(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> claims.Claim:
     """The home of a server that can do this now. Raises `WrongState`."""
     move = moves.unfinished(tx, server["id"])
     if move is not None or server["condition"] not in beginning.conditions:
@@ -180,7 +180,7 @@ def _ready(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> claims.Cl
 def begin_at(
     tx: Tx,
     server: Mapping[str, Any],
-    home: claims.Claim,
+    home: claims.Claim | None,
     by: By,
     beginning: Beginning,
     wish: Mapping[str, Any],
@@ -194,7 +194,7 @@ def begin_at(
         playbook=beginning.playbook,
         action=beginning.action,
         wish=wish,
-        source_id=home.host_id,
+        source_id=home.host_id if home else None,
     )
 
 
@@ -240,6 +240,8 @@ def _delete(tx: Tx, server: Mapping[str, Any], by: By) -> str:
             "unfinished_create": standing["id"],
             "unfinished_volumes": standing["wish"].get("volumes", []),
         }
+    if standing and standing["kind"] == "shelve":
+        wish = {"unfinished_image": standing["id"]}
     return _begin(tx, server["id"], by, kind="delete", playbook="delete", action="delete", wish=wish)
 
 

@@ -11,6 +11,7 @@ from berthold.moves.live_migrate import LIVE_MIGRATION
 from berthold.moves.playbook import Playbook
 from berthold.moves.power import HARD_REBOOT, PAUSE, REBOOT, START, STOP, UNPAUSE
 from berthold.moves.resize import CONFIRM_RESIZE, RESIZE, REVERT_RESIZE
+from berthold.moves.shelve import OFFLOAD, SHELVE, SHELVE_AND_OFFLOAD, UNSHELVE, UNSHELVE_AT_HOME
 from berthold.moves.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
 PLAYBOOKS: Mapping[str, Playbook] = {
@@ -23,6 +24,11 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         CONFIRM_RESIZE,
         REVERT_RESIZE,
         EVACUATION,
+        SHELVE,
+        SHELVE_AND_OFFLOAD,
+        OFFLOAD,
+        UNSHELVE,
+        UNSHELVE_AT_HOME,
         STOP,
         START,
         REBOOT,

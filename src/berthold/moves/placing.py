@@ -148,7 +148,7 @@ def _request(
         host=scene.wish.get("host"),
         source=None if _may_stay(scene, line, settings) else scene.move["source_id"],
         ignore=dict(scene.facts.get("tried", {})),
-        zone=server["zone"],
+        zone=scene.wish.get("zone", server["zone"]),
         same_host=view.hosts_of(tx, server["project_id"], same) if same else None,
         different_host=view.hosts_of(tx, server["project_id"], different),
         required_traits=required,

@@ -17,7 +17,12 @@ from berthold.moves import steps
 from berthold.moves.playbook import Ask, Errand, Facts, Playbook, PointOfNoReturn, Scene, Write, source
 
 # What the guest of a server at rest is; of a server in error nobody knows.
-GUEST_AT_REST: Mapping[str, str] = {"active": "running", "stopped": "stopped", "paused": "paused"}
+GUEST_AT_REST: Mapping[str, str] = {
+    "active": "running",
+    "stopped": "stopped",
+    "paused": "paused",
+    "shelved": "stopped",
+}
 
 
 def if_it_is_known(scene: Scene) -> list[str]:

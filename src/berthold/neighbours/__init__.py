@@ -84,6 +84,27 @@ class Images(Protocol):
         """An image that the actor may use."""
         ...
 
+    async def snapshot(
+        self,
+        project_id: str,
+        move: str,
+        *,
+        name: str,
+        base: str | None,
+        properties: dict[str, Any],
+    ) -> Image:
+        """An image of a server's disk, which was made from the image `base`; complete when this
+        returns. One per move: repeated it answers the same image."""
+        ...
+
+    async def undo_snapshot(self, project_id: str, move: str) -> None:
+        """Remove what `snapshot` made for the move, if it did."""
+        ...
+
+    async def remove_snapshot(self, project_id: str, image_id: str) -> None:
+        """Remove an image of the project that was made by `snapshot`; nothing to do if it is gone."""
+        ...
+
 
 class Volumes(Protocol):
     async def get(self, actor: Actor, volume_id: str) -> Volume:
