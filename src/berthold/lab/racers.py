@@ -111,10 +111,10 @@ async def carry_out(world: World, move_id: str, upto: str | None = None) -> str:
             outcome = await world.runner.step(lease)
             if outcome.over:
                 return outcome.state
+            if upto and await world.store.read(_line, move_id) == upto:
+                return f"at {upto}"
             if outcome.wait_s:
                 await turn("an agent", partial(obey, world, move_id))
-            elif upto and await world.store.read(_line, move_id) == upto:
-                return f"at {upto}"
     except Stale:
         return "superseded"
 
