@@ -6,7 +6,8 @@ for each promise that was broken at some instant, however short.
 
     C1  the claims on a host never rise above what it offered (it may offer less later)
     G1  at most `per_host` members of an anti-affinity group hold claims on one host
-    G2  an affinity group is on one host; on two only while its one placed member moves
+    G2  an affinity group is on one host; on two only while its one placed member moves, or while
+        its members, and they alone, are evacuated one by one from the one to the other
     M1  what is freed, left or made a home was claimed before, once, by that server there
     M2  a server's home is a live claim of its own; it holds one other claim at most
 """
@@ -179,11 +180,14 @@ class Replay:
 
     def _together(self, row: Mapping[str, Any], new: Held) -> None:
         """One host; or two, if everything that the group claims is one server's."""
-        if new.rule != "affinity":
+        if new.rule not in ("affinity", "affinity in flight"):
             return
         placed = [held for held in self.live.values() if held.group == new.group and not held.left]
         hosts, servers = {held.host for held in placed}, {held.server for held in placed}
         if len(hosts) == 1 or (len(hosts) == 2 and len(servers) == 1):
+            return
+        here = [held.server for held in placed if held is not new]
+        if new.rule == "affinity in flight" and len(hosts) == 2 and new.server in here:
             return
         others = sorted(servers - {new.server})
         elsewhere = ", ".join(sorted(hosts - {new.host}))

@@ -40,12 +40,12 @@ def is_group_rule(constraint: Constraint) -> bool:
 @contextmanager
 def scheduler_only() -> Iterator[None]:
     """In this process the ledger asks for no seat and no place, and the scheduler sees homes only."""
-    kept = seats.RULES, seats.holders, view.home_of_group
-    seats.RULES, seats.holders, view.home_of_group = {}, _homes, _home_of_group
+    kept = seats.RULES, seats.holders, view.places_of_group
+    seats.RULES, seats.holders, view.places_of_group = {}, _homes, _places_of_group
     try:
         yield
     finally:
-        seats.RULES, seats.holders, view.home_of_group = kept
+        seats.RULES, seats.holders, view.places_of_group = kept
 
 
 def _homes(tx: Tx, group_id: str, but: str | None = None) -> dict[str, int]:
@@ -59,10 +59,10 @@ def _homes(tx: Tx, group_id: str, but: str | None = None) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def _home_of_group(tx: Tx, group_id: str) -> str | None:
+def _places_of_group(tx: Tx, group_id: str) -> dict[str, str]:
     """Where any member of the affinity group lives."""
     c = schema.claim.c
-    home: str | None = tx.execute(
+    home = tx.execute(
         select(c.host_id).where(c.group_id == group_id, c.role == "home").order_by(c.host_id)
     ).scalar()
-    return home
+    return {"home": home} if home else {}

@@ -110,17 +110,26 @@ def _enter_group(tx: Tx, member: seats.Member, want: Want, chosen: set[str]) -> 
         chosen.add(member.group)  # members that are claimed together were ranked together
     if member.rule != "affinity" or "affinity" not in seats.RULES:
         return
-    seats.enter(tx, member.group, want.move_id)
-    elsewhere = select(claim.c.id).where(
-        claim.c.server_id == want.server_id, claim.c.role != "left", claim.c.host_id != want.host_id
+    standing = (
+        select(host.c.id, host.c.status)
+        .select_from(claim.join(host, claim.c.host_id == host.c.id))
+        .where(claim.c.server_id == want.server_id, claim.c.role != "left", claim.c.host_id != want.host_id)
     )
-    if tx.execute(elsewhere).first():
+    elsewhere = tx.execute(standing).first()
+    flight = seats.flight_from(elsewhere.id) if elsewhere else None
+    moving_for = seats.enter(tx, member.group, want.move_id, flight)
+    if elsewhere is None or flight is None or moving_for == flight:
+        return
+    if elsewhere.status == "fenced":
+        seats.begin_moving(tx, member.group, flight)
+    else:
         seats.begin_moving(tx, member.group, want.move_id or want.server_id, members=1)
 
 
 def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> str:
     new = clock_of(tx).new_id()
     follows = member.rule if member.rule in seats.RULES else None
+    flees = follows == "affinity" and seats.is_fleeing(tx, member.group)
     tx.execute(
         INSERT,
         {
@@ -151,7 +160,7 @@ def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> st
         host_id=want.host_id,
         move_id=want.move_id,
         group_id=member.group_id,
-        policy=member.rule,
+        policy=seats.FLEEING if flees else member.rule,
         per_host=member.per_host,
         amounts=want.resources,
     )

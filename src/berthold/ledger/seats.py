@@ -126,16 +126,38 @@ def member_of(tx: Tx, server_id: str) -> Member:
     return Member(row.id, row.rule, row.group_id, row.name, row.per_host or 1)
 
 
-def enter(tx: Tx, group_id: str, by: str | None) -> None:
-    """Hold the affinity group's row. Raises `Refused` G2 while the group moves for somebody else."""
+def flight_from(host_id: str) -> str:
+    """What an affinity group moves for while its members are evacuated from that host, one by one: each
+    joins it, until the last has left."""
+    return f"flight from {host_id}"
+
+
+# The policy under which the history tells a claim of a member of such a group.
+FLEEING = "affinity in flight"
+
+
+def is_fleeing(tx: Tx, group_id: str) -> bool:
+    """Whether the group, whose row is held, is being evacuated."""
+    moving = tx.execute(select(group.c.moving).where(group.c.id == group_id)).scalar()
+    return bool(moving) and moving.startswith("flight from ")
+
+
+def enter(tx: Tx, group_id: str, by: str | None, flight: str | None = None) -> str | None:
+    """Hold the affinity group's row; what it moves for. Raises `Refused` G2 while that is neither the
+    move `by` nor this `flight`."""
     row = tx.execute(
         update(group)
-        .where(group.c.id == group_id, or_(group.c.moving.is_(None), group.c.moving == (by or "")))
+        .where(
+            group.c.id == group_id,
+            or_(group.c.moving.is_(None), group.c.moving.in_([by or "", flight or ""])),
+        )
         .values(generation=group.c.generation + 1)
-        .returning(group.c.id)
+        .returning(group.c.moving)
     ).first()
     if row is None:
         raise Refused("G2", f"group {group_id} is moving; try again when it has arrived", wait=True)
+    moving: str | None = row.moving
+    return moving
 
 
 def choose(tx: Tx, member: Member, seen: int | None) -> None:
@@ -153,8 +175,8 @@ def choose(tx: Tx, member: Member, seen: int | None) -> None:
         )
 
 
-def begin_moving(tx: Tx, group_id: str, by: str, members: int) -> None:
-    """The whole group, `members` of them, is on its way for move `by`. Raises `Refused` G2.
+def begin_moving(tx: Tx, group_id: str, by: str, members: int | None = None) -> None:
+    """The whole group is on its way for move `by`; `members`: how many they must be. Raises `Refused` G2.
 
     Guarded by the group's row: whoever joins meanwhile waits, then sees that it moves.
     """
@@ -163,7 +185,7 @@ def begin_moving(tx: Tx, group_id: str, by: str, members: int) -> None:
         .where(
             group.c.id == group_id,
             or_(group.c.moving.is_(None), group.c.moving == by),
-            group.c.members == members,
+            *([] if members is None else [group.c.members == members]),
         )
         .values(moving=by, generation=group.c.generation + 1)
         .returning(group.c.id)

@@ -105,13 +105,11 @@ def group_of(tx: Tx, group_id: str | None) -> Mapping[str, Any] | None:
     return dict(row) if row else None
 
 
-def home_of_group(tx: Tx, group_id: str) -> str | None:
-    """The host that an affinity group lives on."""
+def places_of_group(tx: Tx, group_id: str) -> dict[str, str]:
+    """The host that an affinity group lives on, as `home`, and the one that it moves to, as `next`."""
     place = schema.group_place
-    home: str | None = tx.execute(
-        select(place.c.host_id).where(place.c.group_id == group_id, place.c.role == "home")
-    ).scalar()
-    return home
+    rows = tx.execute(select(place.c.role, place.c.host_id).where(place.c.group_id == group_id))
+    return {row[0]: row[1] for row in rows}
 
 
 def hosts_of(tx: Tx, project_id: str, server_ids: Collection[str]) -> frozenset[str]:

@@ -123,7 +123,7 @@ def survey(
         supply,
         members=seats.holders(tx, group["id"], but=server["id"]) if group else {},
         own=frozenset(claim.host_id for claim in scene.claims),
-        home=_home(tx, group),
+        home=_home(tx, group, scene.move),
         heard_since=watch.heard_since,
     )
     if lost_all or not len(fit(request, sight)):
@@ -161,8 +161,12 @@ def _may_stay(scene: Scene, line: Place, settings: Settings) -> bool:
     return not line.leaves_source or (settings.resize_on_same_host and scene.move["kind"] == "resize")
 
 
-def _home(tx: Tx, group: Mapping[str, Any] | None) -> str | None:
-    """Where an affinity group's members must be; a lone member may choose anew."""
+def _home(tx: Tx, group: Mapping[str, Any] | None, move: Mapping[str, Any]) -> str | None:
+    """Where an affinity group's members must be. A lone member may choose anew, and so may the first
+    that is evacuated; the others follow it."""
     if group is None or group["policy"] != "affinity" or group["members"] == 1:
         return None
-    return view.home_of_group(tx, group["id"])
+    places = view.places_of_group(tx, group["id"])
+    if move["source_id"] == places.get("home") and (move["kind"] == "evacuation" or "next" in places):
+        return places.get("next")
+    return places.get("home")
