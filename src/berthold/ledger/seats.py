@@ -139,7 +139,7 @@ FLEEING = "affinity in flight"
 def is_fleeing(tx: Tx, group_id: str) -> bool:
     """Whether the group, whose row is held, is being evacuated."""
     moving = tx.execute(select(group.c.moving).where(group.c.id == group_id)).scalar()
-    return bool(moving) and moving.startswith("flight from ")
+    return str(moving or "").startswith("flight from ")
 
 
 def enter(tx: Tx, group_id: str, by: str | None, flight: str | None = None) -> str | None:
