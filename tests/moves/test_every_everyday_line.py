@@ -21,6 +21,7 @@ from berthold.moves.power import GUEST_AT_REST
 from by_hand import evacuate, host_status, lose
 from stage import PLAY, Play, Scene, booted, go_to, mishaps, on_stage, settle, wishes
 
+NOTHING_MORE: Mapping[str, Any] = {}
 FAILS_FOR_GOOD = (
     "its code raises",
     "the agent refuses",
@@ -29,12 +30,12 @@ FAILS_FOR_GOOD = (
 )
 
 
-def wish(kind: str) -> Callable[[World, str | None], str]:
+def wish(kind: str, wanted: Mapping[str, Any] = NOTHING_MORE) -> Callable[[World, str | None], str]:
     """Begin that move of the server."""
 
     def start(world: World, server: str | None) -> str:
         assert server is not None
-        return world.store.write_now(begin.begin, kind, server, world.by(), {})
+        return world.store.write_now(begin.begin, kind, server, world.by(), wanted)
 
     return start
 
@@ -90,6 +91,7 @@ STARTS: Mapping[str, Callable[[World, str | None], str]] = {
     "shelve-and-offload": on_shelf(shelf.shelve),
     "shelve-offload": on_shelf(shelf.offload),
     "unshelve": on_shelf(shelf.unshelve),
+    "snapshot": wish("snapshot", {"name": "snap"}),
 }
 
 
@@ -154,6 +156,24 @@ EVERYDAY = {
         _play("attach when stopped", "attach-volume", "stop", status="SHUTOFF", volumes=3, start=attach),
         _play("detach", "detach-volume", "attach", status="ACTIVE", start=detach),
         _play("detach when paused", "detach-volume", "attach", "pause", status="PAUSED", start=detach),
+        _play("suspend", "suspend", status="SUSPENDED"),
+        _play("resume", "resume", "suspend", status="ACTIVE"),
+        _play("soft delete", "soft-delete", status="SOFT_DELETED"),
+        _play("restore", "restore", "soft-delete", status="ACTIVE"),
+        _play("rebuild", "rebuild", status="ACTIVE", start=wish("rebuild", {"image_id": "other"})),
+        _play(
+            "rebuild when stopped",
+            "rebuild",
+            "stop",
+            status="SHUTOFF",
+            start=wish("rebuild", {"image_id": "other", "name": "renamed"}),
+        ),
+        _play("rescue", "rescue", status="RESCUE", start=wish("rescue", {"image_id": "rescue-disk"})),
+        _play("rescue when stopped", "rescue", "stop", status="RESCUE"),
+        _play("unrescue", "unrescue", "rescue", status="ACTIVE"),
+        _shelf("snapshot", "snapshot", "snapshot", status="ACTIVE"),
+        _shelf("snapshot when suspended", "snapshot", "snapshot", "suspend", status="SUSPENDED"),
+        _evacuation("evacuate when suspended", "suspend", status="ACTIVE"),
         _shelf("shelve", "shelve", "shelve", status="SHELVED"),
         _shelf("shelve when paused", "shelve", "shelve", "pause", status="SHELVED"),
         _shelf("shelve and offload", "shelve-and-offload", "shelve-and-offload", status="SHELVED_OFFLOADED"),

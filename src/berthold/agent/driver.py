@@ -87,6 +87,24 @@ class Driver(Protocol):
         """Let the frozen guest go on."""
         ...
 
+    async def suspend(self, server: str) -> dict[str, Any]:
+        """Write the memory of the guest to disk and stop it."""
+        ...
+
+    async def resume(self, server: str) -> dict[str, Any]:
+        """Let the suspended guest go on where it was."""
+        ...
+
+    async def rebuild(self, guest: Guest) -> dict[str, Any]:
+        """Whatever the guest is: its own disk is removed, made anew from the image that it names, and
+        started. Volumes stay as they are."""
+        ...
+
+    async def rescue(self, guest: Guest) -> dict[str, Any]:
+        """Whatever the guest is: it runs from the image that it names, its own disk beside that. A hard
+        `reboot` makes it run from its own disk again."""
+        ...
+
     async def attach_volume(self, server: str, volume: dict[str, Any]) -> dict[str, Any]:
         """Give the guest, running or not, a further block device: {"volume_id", "device", …}."""
         ...

@@ -5,8 +5,8 @@ that guests outlive the agents, a restart and a `kill -9`, as real ones do; seve
 processes may share one. Like real hardware it keeps no promise of the ledger: it will run a
 server on two hosts if told to, and remembers that it did.
 
-For one thread at a time. A guest's state is `running`, `paused`, `stopped`, `incoming`
-(prepared, not yet here) or `remains` (sent away; only its files are left).
+For one thread at a time. A guest's state is `running`, `paused`, `suspended`, `stopped`,
+`incoming` (prepared, not yet here) or `remains` (sent away; only its files are left).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TABLES = (
         host TEXT NOT NULL, server TEXT NOT NULL, state TEXT NOT NULL, disks INTEGER NOT NULL,
         attempt INTEGER NOT NULL DEFAULT 0, boots INTEGER NOT NULL DEFAULT 0, document BLOB NOT NULL,
         PRIMARY KEY (host, server),
-        CHECK (state IN ('running', 'paused', 'stopped', 'incoming', 'remains')))""",
+        CHECK (state IN ('running', 'paused', 'suspended', 'stopped', 'incoming', 'remains')))""",
     # Written at the very instant, so that no judge can look too late.
     "CREATE TABLE IF NOT EXISTS doubled (server TEXT NOT NULL, host TEXT NOT NULL, other TEXT NOT NULL)",
     *(

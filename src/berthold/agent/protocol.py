@@ -39,7 +39,7 @@ class Guest(Struct, frozen=True):
 
 
 class Running(Struct, frozen=True):
-    """One guest as it really is on a host. `state`: running, paused, stopped, incoming (prepared,
+    """One guest as it really is on a host. `state`: running, paused, suspended, stopped, incoming (prepared,
     not yet here), remains (sent away; only what `discard` removes is left)."""
 
     server: str
@@ -103,12 +103,12 @@ class Ask(Struct, frozen=True):
     """One thing to do. `seq` orders the asks of this host: an ask for a server whose later
     ask this agent has already begun is old news and gets the answer `ok=False`.
 
-    `args` by verb: spawn, check, prepare, start {"guest": a `Guest`}; send, send_disk {"target": the
-    host's name}; restore {"guest", "state"}; reboot {"guest", "hard"}; attach_volume, detach_volume
-    {"volume": {"volume_id", "device", …}}; console {"lines": number or None}; locate, stop, pause,
-    unpause, discard nothing. `locate` and `discard` end what is still under way for the server;
-    `console` only looks: it waits for nothing and nothing waits for it; every other verb waits for
-    what is under way.
+    `args` by verb: spawn, check, prepare, start, rebuild, rescue {"guest": a `Guest`}; send, send_disk
+    {"target": the host's name}; restore {"guest", "state"}; reboot {"guest", "hard"}; attach_volume,
+    detach_volume {"volume": {"volume_id", "device", …}}; console {"lines": number or None}; locate,
+    stop, pause, unpause, suspend, resume, discard nothing. `locate` and `discard` end what is still
+    under way for the server; `console` only looks: it waits for nothing and nothing waits for it;
+    every other verb waits for what is under way.
     """
 
     id: str

@@ -134,7 +134,7 @@ class Simulated:
         self._must_fit(guest)
         with self.ground.together():
             here = self._here(guest.server)
-            if here is not None and here.state in ("running", "paused", "stopped"):
+            if here is not None and here.state in ("running", "paused", "suspended", "stopped"):
                 raise Impossible(f"{guest.server} is already on {self.name}, {here.state}")
             if here is None or here.state == "remains":
                 # A guest on volumes alone has no disk that would have to be copied.
@@ -196,7 +196,7 @@ class Simulated:
             here = self._here(server)
             if here is None or here.state == "remains":
                 raise Impossible(f"{server} is not on {self.name}")
-            if here.state in ("running", "paused"):
+            if here.state in ("running", "paused", "suspended"):
                 self.ground.put(self.name, here.guest, "stopped", disks=here.disks)
         await self._after(fault)
         return {"was_running": here.state == "running"}
@@ -230,6 +230,30 @@ class Simulated:
     async def unpause(self, server: str) -> dict[str, Any]:
         """Let it go on."""
         return await self._switch("unpause", server, "paused", "running")
+
+    async def suspend(self, server: str) -> dict[str, Any]:
+        """Its memory goes to disk."""
+        return await self._switch("suspend", server, "running", "suspended")
+
+    async def resume(self, server: str) -> dict[str, Any]:
+        """Its memory comes back."""
+        return await self._switch("resume", server, "suspended", "running")
+
+    async def rebuild(self, guest: Guest) -> dict[str, Any]:
+        """Start the guest from the beginning, from that image."""
+        return await self._start_anew("rebuild", guest)
+
+    async def rescue(self, guest: Guest) -> dict[str, Any]:
+        """The same; a simulated guest never wrote to its own disk."""
+        return await self._start_anew("rescue", guest)
+
+    async def _start_anew(self, verb: str, guest: Guest) -> dict[str, Any]:
+        fault = await self._before(verb, guest.server)
+        with self.ground.together():
+            self._must_be_here(guest.server)
+            self.ground.boot(self.name, guest)
+        await self._after(fault)
+        return {}
 
     async def _switch(self, verb: str, server: str, before: str, after: str) -> dict[str, Any]:
         fault = await self._before(verb, server)

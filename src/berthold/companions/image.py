@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from berthold.companions.files import CHUNK, Files, storage_speaks, write_all
 from berthold.companions.schema import image
 from berthold.errors import NotAllowed, NotFound, WrongState
 from berthold.ledger.store import Store, Tx, clock_of, insert, now
-from berthold.neighbours import Actor, Image
+from berthold.neighbours import Actor, Image, snapshot_id
 
 OPEN_TO_ALL = ("public", "community")
 
@@ -197,11 +196,6 @@ def image_row(tx: Tx, image_id: str) -> Row[Any]:
 def active_image(tx: Tx, image_id: str) -> Row[Any] | None:
     """An image that has its bytes, if it is still there."""
     return tx.execute(select(image).where(image.c.id == image_id, image.c.status == "active")).one_or_none()
-
-
-def snapshot_id(move: str) -> str:
-    """The id of the image that is made for a move: a repeated call finds its own again."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"snapshot of {move}"))
 
 
 def begin_snapshot(

@@ -111,7 +111,7 @@ CHECKS = (
         "M1",
         "host {host_id} was asked to {verb} server {server_id}, which has no claim there",
         """SELECT a.id, a.host_id, a.verb, a.server_id FROM ask a
-            WHERE a.state = 'open' AND a.verb IN ('spawn','prepare','start','restore','reboot','unpause') AND NOT EXISTS
+            WHERE a.state = 'open' AND a.verb IN ('spawn','prepare','start','restore','reboot','unpause','resume','rebuild','rescue') AND NOT EXISTS
                   (SELECT 1 FROM claim c WHERE c.server_id = a.server_id AND c.host_id = a.host_id)""",
     ),
     Check(

@@ -78,6 +78,14 @@ BEGINNINGS: Mapping[str, Beginning] = {
         Beginning("hard-reboot", "hard-reboot", "reboot", "reboot", AT_HOME | ERROR),
         Beginning("pause", "pause", "pause", "pause", ACTIVE),
         Beginning("unpause", "unpause", "unpause", "unpause", PAUSED),
+        Beginning("suspend", "suspend", "suspend", "suspend", ACTIVE),
+        Beginning("resume", "resume", "resume", "resume", frozenset({"suspended"})),
+        Beginning("rebuild", "rebuild", "rebuild", "rebuild", ACTIVE | STOPPED | ERROR),
+        Beginning("rescue", "rescue", "rescue", "rescue", ACTIVE | STOPPED | ERROR),
+        Beginning("unrescue", "unrescue", "unrescue", "unrescue", frozenset({"rescued"})),
+        Beginning("snapshot", "snapshot", "createImage", "createImage", AT_HOME | {"suspended"}),
+        Beginning("soft-delete", "soft-delete", "softDelete", "softDelete", AT_HOME | {"suspended"} | ERROR),
+        Beginning("restore", "restore", "restore", "restore", frozenset({"soft-deleted"})),
         Beginning("attach-volume", "attach-volume", "attach_volume", "attach_volume", AT_HOME),
         Beginning("detach-volume", "detach-volume", "detach_volume", "detach_volume", AT_HOME),
     )
@@ -117,7 +125,9 @@ def _create(tx: Tx, by: By, wish: NewServer) -> str:
 def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) -> str:
     """Begin a move of one of the kinds in `BEGINNINGS`, or a delete, of the server; the move's id.
 
-    `wish`: {"host": name or None} for a migration, {"flavor": its snapshot} for a resize. Raises
+    `wish`: {"host": name or None} for a migration, {"flavor": its snapshot} for a resize, {"image_id"}
+    and what else changes for a rebuild, {"image_id"} or nothing for a rescue, {"name", "metadata"}
+    for a snapshot. Raises
     `NotFound` for the server, `Malformed` for a host that cannot be meant, `WrongState` when
     the server cannot do that now or is locked.
     """
@@ -125,6 +135,8 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
     if kind == "delete":
         return _delete(tx, server, by)
     home = ready(tx, server, BEGINNINGS[kind])
+    if kind == "snapshot" and server["image_id"] is None and server["volumes"]:
+        raise WrongState(f"Instance {server_id} starts from a volume: make a snapshot of that instead.")
     if name := wish.get("host"):
         check_host(tx, name, home)
     if flavor := wish.get("flavor"):
@@ -240,7 +252,7 @@ def _delete(tx: Tx, server: Mapping[str, Any], by: By) -> str:
             "unfinished_create": standing["id"],
             "unfinished_volumes": standing["wish"].get("volumes", []),
         }
-    if standing and standing["kind"] == "shelve":
+    if standing and standing["kind"] in ("shelve", "snapshot"):
         wish = {"unfinished_image": standing["id"]}
     return _begin(tx, server["id"], by, kind="delete", playbook="delete", action="delete", wish=wish)
 

@@ -9,9 +9,22 @@ from berthold.moves.delete import DELETE
 from berthold.moves.evacuate import EVACUATION
 from berthold.moves.live_migrate import LIVE_MIGRATION
 from berthold.moves.playbook import Playbook
-from berthold.moves.power import HARD_REBOOT, PAUSE, REBOOT, START, STOP, UNPAUSE
+from berthold.moves.power import (
+    HARD_REBOOT,
+    PAUSE,
+    REBOOT,
+    RESTORE,
+    RESUME,
+    SOFT_DELETE,
+    START,
+    STOP,
+    SUSPEND,
+    UNPAUSE,
+)
+from berthold.moves.rebuild import REBUILD, RESCUE, UNRESCUE
 from berthold.moves.resize import CONFIRM_RESIZE, RESIZE, REVERT_RESIZE
 from berthold.moves.shelve import OFFLOAD, SHELVE, SHELVE_AND_OFFLOAD, UNSHELVE, UNSHELVE_AT_HOME
+from berthold.moves.snapshot import SNAPSHOT
 from berthold.moves.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
 PLAYBOOKS: Mapping[str, Playbook] = {
@@ -35,6 +48,14 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         HARD_REBOOT,
         PAUSE,
         UNPAUSE,
+        SUSPEND,
+        RESUME,
+        SOFT_DELETE,
+        RESTORE,
+        REBUILD,
+        RESCUE,
+        UNRESCUE,
+        SNAPSHOT,
         ATTACH_VOLUME,
         DETACH_VOLUME,
     )

@@ -29,7 +29,10 @@ EVACUATION = begin.Beginning(
 # What is done with a guest where it is ends with its host. All other moves end by themselves when
 # one of their hosts is fenced.
 ENDS_WITH_ITS_HOST = frozenset(
-    {"stop", "start", "reboot", "hard-reboot", "pause", "unpause", "suspend", "resume"}
+    {
+        *("stop", "start", "reboot", "hard-reboot", "pause", "unpause", "suspend", "resume"),
+        *("rebuild", "rescue", "unrescue"),
+    }
 )
 
 

@@ -1,4 +1,5 @@
-"""Power: stop, start, reboot, pause and unpause a server where it is.
+"""Power: stop, start, reboot, pause and unpause, suspend and resume a server where it is; and soft
+delete and restore, which are a stop and a start that mean more.
 
     stop guest ══ it is stopped          the same for start, reboot, pause, unpause
         ▲       ║
@@ -21,7 +22,10 @@ GUEST_AT_REST: Mapping[str, str] = {
     "active": "running",
     "stopped": "stopped",
     "paused": "paused",
+    "suspended": "suspended",
+    "rescued": "running",
     "shelved": "stopped",
+    "soft-deleted": "stopped",
 }
 
 
@@ -129,4 +133,56 @@ UNPAUSE = Playbook(
     ),
     PointOfNoReturn("the guest goes on"),
     Write("settle", now_it_is("active"), task="unpausing"),
+)
+
+SUSPEND = Playbook(
+    "suspend",
+    Ask(
+        "suspend guest",
+        Errand("suspend", source),
+        undo=AS_IT_WAS,
+        event="compute_suspend_instance",
+        task="suspending",
+    ),
+    PointOfNoReturn("its memory is on disk"),
+    Write("settle", now_it_is("suspended"), task="suspending"),
+)
+
+RESUME = Playbook(
+    "resume",
+    Ask(
+        "resume guest",
+        Errand("resume", source),
+        undo=AS_IT_WAS,
+        event="compute_resume_instance",
+        task="resuming",
+    ),
+    PointOfNoReturn("the guest goes on"),
+    Write("settle", now_it_is("active"), task="resuming"),
+)
+
+SOFT_DELETE = Playbook(
+    "soft-delete",
+    Ask(
+        "stop guest",
+        Errand("stop", source),
+        undo=AS_IT_WAS,
+        event="compute_soft_delete_instance",
+        task="soft-deleting",
+    ),
+    PointOfNoReturn("the guest is stopped"),
+    Write("settle", now_it_is("soft-deleted"), task="soft-deleting"),
+)
+
+RESTORE = Playbook(
+    "restore",
+    Ask(
+        "start guest",
+        Errand("start", source, steps.guest_as_it_is),
+        undo=AS_IT_WAS,
+        event="compute_restore_instance",
+        task="restoring",
+    ),
+    PointOfNoReturn("the guest runs"),
+    Write("settle", now_it_is("active"), task="restoring"),
 )

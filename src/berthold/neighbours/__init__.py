@@ -9,6 +9,7 @@ for what is busy elsewhere, `Unavailable` when the neighbour does not answer.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -79,6 +80,11 @@ class Identity(Protocol):
         ...
 
 
+def snapshot_id(move: str) -> str:
+    """The id of the image that is made for a move: known before the image is."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"snapshot of {move}"))
+
+
 class Images(Protocol):
     async def get(self, actor: Actor, image_id: str) -> Image:
         """An image that the actor may use."""
@@ -94,7 +100,7 @@ class Images(Protocol):
         properties: dict[str, Any],
     ) -> Image:
         """An image of a server's disk, which was made from the image `base`; complete when this
-        returns. One per move: repeated it answers the same image."""
+        returns. One per move, with the id `snapshot_id(move)`: repeated it answers the same image."""
         ...
 
     async def undo_snapshot(self, project_id: str, move: str) -> None:

@@ -1,0 +1,38 @@
+"""C-c02: a server is rebuilt on a full host, several times, and on one that is disabled.
+
+The story (Launchpad nova 1732976, CVE-2017-17051, 1750618): each rebuild claims the server's
+resources again, until the host or the project is full, or it is refused since the host is.
+
+Right: it works each time, and the claim stays as it was. What makes it so: a rebuild places nothing.
+"""
+
+from __future__ import annotations
+
+from berthold.lab.furniture import add_image
+from berthold.ledger import hosts
+from berthold.moves import begin
+from by_hand import MakeWorld, guest, holds, project, shown, used
+
+
+def test_on_a_full_host_three_times_and_on_a_disabled_one(make_world: MakeWorld) -> None:
+    world = make_world(node1=1)
+    one = world.boot("one", world.group("anti-affinity"), image_id=add_image(world))
+    before = {table: world.rows(table) for table in ("claim", "allocation", "seat")}
+    paid = project(world)
+    for number in range(4):
+        if number == 3:
+            world.store.write_now(hosts.set_disabled, world.host_id("node1"), True)
+        wish = {"image_id": f"image {number}", "name": f"one-{number}"}
+        world.store.write_now(begin.begin, "rebuild", one, world.by(), wish)
+        assert shown(world, one) == ("REBUILD", "rebuilding")
+        world.settle()
+        assert (shown(world, one), guest(world, "node1", one)) == (("ACTIVE", None), ("running", 1))
+        place = world.ground.place("node1", one)
+        assert place is not None
+        assert place.guest.image == f"image {number}"
+        assert (world.server(one)["image_id"], world.server(one)["name"]) == (
+            f"image {number}",
+            f"one-{number}",
+        )
+    assert {table: world.rows(table) for table in ("claim", "allocation", "seat")} == before
+    assert (project(world), used(world, "node1"), holds(world, one)) == (paid, 1, {"node1": "home"})
