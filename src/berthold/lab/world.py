@@ -309,12 +309,12 @@ class World:
             "network_port",
             "network_address",
             "volume_attachment",
-            "image",
         )
         shown: dict[str, list[Mapping[str, Any]]] = {
             name: [{k: v for k, v in row.items() if k not in volatile} for row in self.rows(name)]
             for name in tables
         }
+        shown["snapshots"] = [row for row in self.rows("image") if "instance_uuid" in row["properties"]]
         shown["guests"] = [{"host": name, **self.ground.states(name)} for name in sorted(self.agents)]
         return shown
 
