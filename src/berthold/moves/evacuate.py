@@ -46,11 +46,11 @@ def leave_source(tx: Tx, scene: Scene) -> None:
 
 def settle(tx: Tx, scene: Scene) -> Facts:
     """It runs, unless it was stopped; whatever was in its memory is lost."""
+    condition = "stopped" if scene.server["condition"] == "stopped" else "active"
+    steps.set_condition(tx, scene, condition, fault={})
     source_id = scene.move["source_id"]
     hosts.lock(tx, source_id, must_be_up=False)  # whoever collects what was left holds it too
     left = [claim for claim in claims.of_server(tx, scene.server["id"]) if claim.host_id == source_id]
-    condition = "stopped" if scene.server["condition"] == "stopped" else "active"
-    steps.set_condition(tx, scene, condition, fault={})
     return {"collected": not left}
 
 
