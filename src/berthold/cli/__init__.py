@@ -6,9 +6,10 @@ import sys
 
 import typer
 
-from berthold.cli import database, processes
+from berthold.cli import database, moves, processes
 from berthold.cli.console import Wrong, error
 from berthold.cli.demo import demo
+from berthold.cli.doctor import doctor
 
 __all__ = ["app", "main"]
 
@@ -23,7 +24,9 @@ app.command()(processes.api)
 app.command()(processes.conductor)
 app.command()(processes.agent)
 app.command()(demo)
+app.command()(doctor)
 app.add_typer(database.app, name="db")
+app.add_typer(moves.app, name="move")
 
 
 def main() -> None:

@@ -1,0 +1,124 @@
+"""`berthold move list` and `berthold move resume`: what is under way, and going on with what is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from berthold.cli import database, options
+from berthold.cli import home as homes
+from berthold.cli.console import Wrong, out
+from berthold.errors import NotFound, Unavailable, WrongState
+from berthold.ledger import moves, overview
+from berthold.ledger.store import Store
+from berthold.moves.status import line_of
+
+app = typer.Typer(help="See what is under way, and go on with what is stuck.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_command(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
+    """List the unfinished moves: what each does, since when, who works on it, what went wrong last.
+
+    A move that waits is a resize to be confirmed or reverted. One that is stuck needs an operator.
+
+    Example:
+
+      berthold move list --database postgresql+psycopg://berthold@db/berthold
+    """
+    with opened(database_url, data) as store:
+        present = store.read_now(overview.present)
+        unfinished = store.read_now(overview.unfinished_moves)
+    if not unfinished:
+        out.print("Nothing is under way.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("move", "server", "kind", "state", "line", "since", "owner"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("last trouble", overflow="fold")
+    for move in unfinished:
+        table.add_row(*map(Text, _cells(move, present)))
+    # As wide as it needs to be: a line that is broken can neither be read by eye nor by grep.
+    out.print(table, width=max(out.width, out.measure(table).maximum))
+
+
+def _cells(move: Mapping[str, Any], present: float) -> tuple[str, ...]:
+    return (
+        move["id"],
+        move["server_name"],
+        move["kind"],
+        move["state"],
+        where(move),
+        ago(present - move["line_since"]),
+        owner(move, present),
+        move["trouble"],
+    )
+
+
+def where(move: Mapping[str, Any]) -> str:
+    """The line that the move is at, and which try of it this is."""
+    tried = f" (try {move['attempt'] + 1})" if move["attempt"] else ""
+    return f"{line_of(move).name}{tried}"
+
+
+def owner(move: Mapping[str, Any], present: float) -> str:
+    """Which conductor works on the move; a dash for one that nobody need work on."""
+    if move["state"] not in moves.WORKED_ON:
+        return "-"
+    if move["until"] < present:
+        return "nobody"
+    return move["owner"] or f"again in {ago(move['until'] - present)}"
+
+
+def ago(seconds: float) -> str:
+    """A length of time as people say it: 12s, 3m, 5h, 2d."""
+    seconds = max(seconds, 0.0)
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+@app.command()
+def resume(
+    move: Annotated[
+        str, typer.Argument(metavar="ID", help="The move's id, as `berthold move list` shows it.")
+    ],
+    database_url: options.Database = None,
+    data: options.Data = homes.DEFAULT,
+) -> None:
+    """Go on with a move that is stuck, once what kept it is repaired.
+
+    It goes on at the line that it got stuck at, in the direction that it had. The alternative is
+    to delete its server.
+
+    Example:
+
+      berthold move resume 5b0c9a5e-3f0c-4d43-9c0b-6f1f3b1f8f52
+    """
+    with opened(database_url, data) as store:
+        try:
+            store.write_now(moves.unstick, move)
+        except (NotFound, WrongState) as failure:
+            raise Wrong(f"{failure.message} What is under way is shown by: berthold move list") from failure
+    out.print(f"Move {move} goes on; a conductor takes it within a second or two.", markup=False)
+
+
+@contextmanager
+def opened(database_url: str | None, data: Path) -> Iterator[Store]:
+    """The cloud's database, which must be there and current."""
+    if database_url is None and not (data.expanduser() / "berthold.db").exists():
+        raise Wrong(f"there is no cloud in {data}. Name its directory (--data) or its database (--database).")
+    store = Store(database.standing(database_url or homes.Home(data).database_url))
+    try:
+        yield store
+    except Unavailable as failure:
+        raise Wrong(failure.message) from failure
+    finally:
+        store.close()
