@@ -5,14 +5,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import os
-import shlex
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -20,9 +14,8 @@ from typing import Any
 
 import pytest
 
+from openstack_client import Said
 from running import Running, faults
-
-shell = pytest.importorskip("openstackclient.shell")
 
 Client = Callable[[str], Any]
 
@@ -37,37 +30,27 @@ def cloud(tmp_path: Path) -> Iterator[Running]:
 
 
 @pytest.fixture
-def openstack(cloud: Running, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """Run a command; its parsed JSON if it has any, else its text."""
-    for name in [name for name in os.environ if name.startswith("OS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(cloud.home.clouds_yaml))
-    monkeypatch.setenv("OS_CLOUD", "berthold")
+def told(openstack: Callable[[str], Said]) -> Client:
+    """Run a command that must succeed; its parsed JSON if it has any, else its text."""
 
     def run(words: str) -> Any:
-        out, err = io.StringIO(), io.StringIO()
-        with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            warnings.simplefilter("ignore")  # of the client and its libraries
-            code = shell.main(shlex.split(words))
-        assert code == 0, f"openstack {words}: {err.getvalue()}"
-        text = out.getvalue()
-        return json.loads(text) if text.startswith(("{", "[")) else text
+        said = openstack(words)
+        assert said.code == 0, f"openstack {words}: {said.err}"
+        return said.document if words.endswith("-f json") else said.out
 
     return run
 
 
-def members(cloud: Running, openstack: Client, *names: str) -> None:
+def members(cloud: Running, told: Client, *names: str) -> None:
     """ACTIVE members of one anti-affinity group that boot from volumes of the image."""
-    openstack("flavor create --vcpu 1 --ram 1024 --disk 0 --id 100 test-flavor")
-    openstack("flavor create --vcpu 2 --ram 2048 --disk 0 --id 101 larger")
-    group = openstack("server group create anti-aff --policy anti-affinity -f json")["id"]
-    openstack("volume create --image cirros --size 1 vol1")
+    told("flavor create --vcpu 1 --ram 1024 --disk 0 --id 100 test-flavor")
+    told("flavor create --vcpu 2 --ram 2048 --disk 0 --id 101 larger")
+    group = told("server group create anti-aff --policy anti-affinity -f json")["id"]
+    told("volume create --image cirros --size 1 vol1")
     for number, name in enumerate(names, 1):
         if number > 1:
-            openstack(f"volume create --source vol1 --size 1 vol{number}")
-        openstack(
-            f"server create --network private --volume vol{number} --flavor 100 --hint group={group} {name}"
-        )
+            told(f"volume create --source vol1 --size 1 vol{number}")
+        told(f"server create --network private --volume vol{number} --flavor 100 --hint group={group} {name}")
     assert {s["status"] for s in cloud.api.at_rest().values()} == {"ACTIVE"}
 
 
@@ -76,12 +59,12 @@ def homes(cloud: Running) -> dict[str, str]:
 
 
 def test_a_member_without_a_lawful_host_stays_and_an_operator_finds_out_why(
-    cloud: Running, openstack: Client
+    cloud: Running, told: Client
 ) -> None:
-    shown = openstack("--os-compute-api-version 2.87 hypervisor show node1 -c cpu_info -f json")
+    shown = told("--os-compute-api-version 2.87 hypervisor show node1 -c cpu_info -f json")
     assert shown["cpu_info"]["arch"] == "x86_64"
-    members(cloud, openstack, "ins1", "ins2", "ins3")
-    listed = openstack("server list --long -f json")
+    members(cloud, told, "ins1", "ins2", "ins3")
+    listed = told("server list --long -f json")
     assert sorted(server["Host"] for server in listed) == ["node1", "node2", "node3"]
     before = homes(cloud)
     server = cloud.api.servers()["ins1"]["id"]
@@ -91,21 +74,21 @@ def test_a_member_without_a_lawful_host_stays_and_an_operator_finds_out_why(
         ("server migrate ins1", "conductor_migrate_server"),
         ("server resize --flavor 101 ins1", "conductor_migrate_server"),
     ):
-        openstack(command)
+        told(command)
         assert cloud.api.at_rest()["ins1"]["status"] == "ACTIVE"
         assert homes(cloud) == before
-        action = openstack("server event list ins1 --long -f json")[0]
+        action = told("server event list ins1 --long -f json")[0]
         assert action["Message"] == "Error"
-        shown = openstack(f"server event show ins1 {action['Request ID']} -f json")
+        shown = told(f"server event show ins1 {action['Request ID']} -f json")
         (found,) = [each for each in shown["events"] if each["event"] == event]
         assert found["result"] == "Error"
         assert found["details"].startswith("No valid host was found")
         for word in ("G1", "anti-aff", "node1", "node2", "node3"):
             assert word in found["traceback"]
         assert len(lines_about(cloud, server, since=action["Start Time"])) == 1
-    openstack("server delete --wait ins1 ins2 ins3")
-    openstack("server group delete anti-aff")
-    openstack("volume delete vol1 vol2 vol3")
+    told("server delete --wait ins1 ins2 ins3")
+    told("server group delete anti-aff")
+    told("volume delete vol1 vol2 vol3")
     audit = subprocess.run(
         [sys.executable, "-m", "berthold", "db", "audit", "--data", str(cloud.home.path)],
         capture_output=True,
@@ -129,9 +112,9 @@ def lines_about(cloud: Running, server: str, since: str) -> list[str]:
 
 
 def test_of_two_members_that_move_at_once_one_gets_the_free_host_and_the_other_follows(
-    cloud: Running, openstack: Client
+    cloud: Running, told: Client
 ) -> None:
-    members(cloud, openstack, "ins1", "ins2")
+    members(cloud, told, "ins1", "ins2")
     before = homes(cloud)
     both = [
         subprocess.Popen([_client(), "server", "migrate", name, "--live-migration"])
@@ -143,15 +126,15 @@ def test_of_two_members_that_move_at_once_one_gets_the_free_host_and_the_other_f
     assert after != before
 
     # 4/7: cold, confirmed; larger, reverted. What was left is free at once.
-    openstack("server migrate --wait ins1")
-    openstack("server resize confirm ins1")
+    told("server migrate --wait ins1")
+    told("server resize confirm ins1")
     while cloud.api.servers()["ins1"]["status"] != "ACTIVE":
         pass
     moved = homes(cloud)
     assert moved["ins1"] not in (after["ins1"], after["ins2"])
-    openstack("server resize --flavor 101 --wait ins2")
+    told("server resize --flavor 101 --wait ins2")
     assert cloud.api.servers()["ins2"]["status"] == "VERIFY_RESIZE"
-    openstack("server resize revert ins2")
+    told("server resize revert ins2")
     assert homes(cloud) == moved
     assert {s["status"] for s in cloud.api.servers().values()} == {"ACTIVE"}
 
