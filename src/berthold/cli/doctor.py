@@ -247,8 +247,8 @@ def clock(tx: Tx) -> Iterator[Finding]:
 
 
 def promises(tx: Tx) -> Iterator[Finding]:
-    """Every promise, as `berthold db audit` asks for it."""
-    violations = audit(tx)
+    """Every promise, as `berthold db audit` asks for it; M4 is a matter of `unfinished`."""
+    violations = [found for found in audit(tx) if found.promise != "M4"]
     for violation in violations:
         do = "stop the conductors, keep the database as it is, and report this (berthold db audit has more)"
         yield Finding(WRONG, "promises", f"{violation.promise} is broken: {violation.says}", do)
@@ -281,9 +281,10 @@ def _host(tx: Tx, row: reading.Row) -> Iterator[Finding]:
     unheard = overview.machine_time(tx) - (row["heard_at"] or 0.0)
     silence = f"has not been heard for {ago(unheard)}" if row["heard_at"] else "has not been heard yet"
     silent = unheard > Settings().silent_after_s
-    evacuate = f"openstack server evacuate SERVER   (for each of its {guests} servers)"
+    live = f"{guests} {'server lives' if guests == 1 else 'servers live'} there"
+    evacuate = f"openstack server evacuate SERVER   ({live})"
     if row["status"] == "fenced" and guests:
-        yield Finding(WRONG, "hosts", f"{name} is fenced and {guests} servers live there", evacuate)
+        yield Finding(WRONG, "hosts", f"{name} is fenced and {live}", evacuate)
     elif row["status"] == "fenced":
         do = f"once it is repaired: openstack compute service set --up {name} nova-compute"
         yield Finding(NOTE, "hosts", f"{name} is fenced and empty", do)

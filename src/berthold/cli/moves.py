@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from berthold.cli import database, options
@@ -20,6 +19,8 @@ from berthold.ledger.store import Store
 from berthold.moves.status import line_of
 
 app = typer.Typer(help="See what is under way, and go on with what is stuck.", no_args_is_help=True)
+
+HEADINGS = ("move", "server", "kind", "state", "line", "since", "owner", "last trouble")
 
 
 @app.command("list")
@@ -38,14 +39,15 @@ def list_command(database_url: options.Database = None, data: options.Data = hom
     if not unfinished:
         out.print("Nothing is under way.")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("move", "server", "kind", "state", "line", "since", "owner"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("last trouble", overflow="fold")
-    for move in unfinished:
-        table.add_row(*map(Text, _cells(move, present)))
-    # As wide as it needs to be: a line that is broken can neither be read by eye nor by grep.
-    out.print(table, width=max(out.width, out.measure(table).maximum))
+    table(HEADINGS, [_cells(move, present) for move in unfinished])
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print columns, as wide as they must be: a line that is cut can be read neither by eye nor by grep."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    for number, row in enumerate([headings, *rows]):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        out.print(Text(line.rstrip(), style="" if number else "bold"))
 
 
 def _cells(move: Mapping[str, Any], present: float) -> tuple[str, ...]:
