@@ -43,11 +43,12 @@ log = logging.getLogger("berthold.store")
 IDLE_IN_TRANSACTION_MS = 2000
 STATEMENT_TIMEOUT_MS = 30_000
 TRIES = 20
+READ_TRIES = 3
 POSTGRESQL_CONNECTIONS = 6
 BUSY_MS = 10_000
 
-# Deadlock, serialisation failure, lock timeout.
-RETRIED_STATES = {"40P01", "40001", "55P03"}
+# Deadlock, serialisation failure, lock timeout; a session that stood still too long.
+RETRIED_STATES = {"40P01", "40001", "55P03", "25P03"}
 # Violations that mean "the rule changed under me": a group was deleted, a seat or place was
 # taken or given up, a host introduced, between the look and the write. From the start, it
 # comes out right.
@@ -111,13 +112,20 @@ class Store:
         """`write`, in the caller's own thread."""
         for left in reversed(range(TRIES)):
             topics: list[str] = []
+            committing = False
             try:
                 with self.writer.connect() as tx:
                     tx.info["clock"] = self.clock
                     tx.info["topics"] = topics
                     with tx.begin():
                         result = f(tx, *args, **kwargs)
+                        committing = True
             except DBAPIError as error:
+                if committing and error.connection_invalidated:
+                    # Done twice may be worse than not known.
+                    raise Unavailable(
+                        "the database was lost while it committed; look whether it was done"
+                    ) from error
                 if not may_retry(error):
                     raise _told(error) from error
                 if not left:
@@ -131,13 +139,16 @@ class Store:
 
     def read_now(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`read`, in the caller's own thread."""
-        try:
-            with self.reader.connect() as tx:
-                tx.info["clock"] = self.clock
-                with tx.begin():
-                    return f(tx, *args, **kwargs)
-        except DBAPIError as error:
-            raise _told(error) from error
+        for left in reversed(range(READ_TRIES)):
+            try:
+                with self.reader.connect() as tx:
+                    tx.info["clock"] = self.clock
+                    with tx.begin():
+                        return f(tx, *args, **kwargs)
+            except DBAPIError as error:
+                if not left or not may_retry(error):
+                    raise _told(error) from error
+        raise AssertionError("unreachable: the last try returns or raises")
 
     def close(self) -> None:
         """Finish what runs, then close every connection."""
