@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -18,11 +16,8 @@ def store(postgresql_url: str) -> Iterator[Store]:
     store = Store(postgresql_url)
     store.write_now(lambda tx: tx.execute(text("CREATE TABLE tally (n INTEGER)")))
     yield store
-    # The driver warns of connections that the server has ended and nobody could close.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        store.close()
-        gc.collect()
+    store.write_now(lambda tx: tx.execute(text("DROP TABLE tally")))
+    store.close()
 
 
 def kill(store: Store, pid: int) -> None:
