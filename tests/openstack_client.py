@@ -62,12 +62,15 @@ def _alone() -> Iterator[None]:
         if isinstance(handle, clients.ClientCache):
             handle._handle = None
     log = logging.getLogger()
-    handlers, level = log.handlers[:], log.level
+    handlers, level, disabled = log.handlers[:], log.level, log.manager.disable
+    # It logs every byte for whoever collects it, which takes more time than all else.
+    logging.disable(logging.INFO)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the client and its libraries
             yield
     finally:
+        logging.disable(disabled)
         log.handlers[:] = handlers
         log.setLevel(level)
 

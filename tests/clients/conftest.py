@@ -1,17 +1,33 @@
-"""`openstack`: the client at the `cloud` that the test's module has, a new one for each test."""
+"""`openstack`: the client at `cloud`, which each test has for itself.
+
+`cloud` has five hosts that take no time, unless a module has its own."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from running import Running
+from running import Running, faults
 
 if TYPE_CHECKING:
     from openstack_client import Said
+
+
+PROGRAM = [str(Path(__file__).with_name("held_cloud.py"))]
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Running]:
+    """Judged at its end, as all clouds are."""
+    cloud = Running(tmp_path, hosts=5, program=PROGRAM)
+    cloud.start()
+    yield cloud
+    assert cloud.stop() == 0
+    assert faults(cloud.home.database_url, cloud.home.ground) == []
 
 
 @pytest.fixture
