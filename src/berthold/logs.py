@@ -76,7 +76,9 @@ def _shown(values: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
 
 
 def _deeper(value: Any) -> Any:
-    return _shown(value) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return _shown(value)
+    return [_deeper(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _is_secret(key: str) -> bool:

@@ -221,7 +221,10 @@ def _told(error: DBAPIError) -> Exception:
 
 
 def engine_for(url: str, begin: str = "IMMEDIATE") -> Engine:
-    """An engine whose every connection has, and has proved, the settings that promises rest on."""
+    """An engine whose every connection has, and has proved, the settings that promises rest on.
+
+    Its log and its errors show statements and never their values, which may be users' secrets.
+    """
     if url.startswith("sqlite"):
         return _sqlite(url, begin)
     return _postgresql(url)
@@ -231,6 +234,7 @@ def _sqlite(url: str, begin: str) -> Engine:
     in_memory = url == "sqlite://"
     engine = create_engine(
         url,
+        hide_parameters=True,
         connect_args={"check_same_thread": False, "timeout": BUSY_MS / 1000},
         **({"poolclass": StaticPool} if in_memory else {}),
     )
@@ -263,6 +267,7 @@ def _postgresql(url: str) -> Engine:
         pool_size=POSTGRESQL_CONNECTIONS,
         max_overflow=POSTGRESQL_CONNECTIONS,
         pool_pre_ping=False,
+        hide_parameters=True,
         connect_args={"options": settings, "connect_timeout": 5, "keepalives_idle": 2, "keepalives_count": 3},
     )
 
