@@ -112,6 +112,13 @@ def test_a_database_that_cannot_be_reached(berthold: Berthold, tmp_path: Path, u
     assert ran.status == 1
 
 
+def test_a_file_that_is_no_database(berthold: Berthold, data: Path) -> None:
+    (data / "berthold.db").write_text("remember the milk " * 100)
+    ran = berthold("doctor", "--data", data)
+    assert "file is not a database" in ran.line("WRONG", "database")
+    assert ran.status == 1
+
+
 def test_a_postgresql_that_forgets_at_a_crash_is_found(
     berthold: Berthold, tmp_path: Path, postgresql: PostgreSQL
 ) -> None:

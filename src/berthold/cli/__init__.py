@@ -14,7 +14,8 @@ from berthold.cli.doctor import doctor
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="A compute control plane for virtual machines that keeps its server-group promises.",
+    help="A compute control plane for virtual machines that keeps its server-group promises.\n\n"
+    "`berthold up` starts a cloud, `berthold demo` shows one, `berthold doctor` says what is wrong with one.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

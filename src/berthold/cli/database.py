@@ -19,7 +19,15 @@ app = typer.Typer(help="Look after a cloud's database.", no_args_is_help=True)
 
 @app.command()
 def upgrade(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
-    """Bring the database's tables up to this version."""
+    """Bring the database's tables up to this version.
+
+    Before the first start of a larger cloud, and after every new version of
+    Berthold. Done before, it does nothing. `berthold up` does it by itself.
+
+    Example:
+
+      berthold db upgrade --database postgresql+psycopg://db/berthold
+    """
     url = database_url or homes.Home(data).database_url
     try:
         database.upgrade(url)
@@ -30,7 +38,16 @@ def upgrade(database_url: options.Database = None, data: options.Data = homes.DE
 
 @app.command("audit")
 def audit_command(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
-    """Ask whether each promise holds now, and replay the placements: whether one was ever broken."""
+    """Ask whether every promise holds, and always did.
+
+    A query for each promise, and every placement since the first replayed, by
+    code that shares nothing with what keeps the promises. Exits with 1 if one
+    is, or was, broken. May be run beside a cloud that works.
+
+    Example:
+
+      berthold db audit --database postgresql+psycopg://db/berthold
+    """
     url = standing(database_url or homes.Home(data).database_url)
     store = Store(url)
     try:

@@ -21,7 +21,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DatabaseError
 
 from berthold.cli import database, options
 from berthold.cli import home as homes
@@ -55,14 +55,15 @@ class Finding:
 
 
 def doctor(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
-    """Check a set-up: what is in order, what is wrong, what to do. Exits with 1 if something must be done.
+    """Check a set-up: what is wrong, and what to do about it.
 
-    Looks at the machine, the data directory, the database, every promise, hosts and moves.
-    It changes nothing and may be run beside a cloud that works.
+    Looks at this machine, the data directory, the database, every promise,
+    hosts and moves. Changes nothing; may be run beside a cloud that works.
+    Exits with 1 if something must be done.
 
     Example:
 
-      berthold doctor --data /srv/berthold --database postgresql+psycopg://berthold@db/berthold
+      berthold doctor --database postgresql+psycopg://db/berthold
     """
     directory = data.expanduser()
     wrong = 0
@@ -168,6 +169,9 @@ def permissions(directory: Path) -> Iterator[Finding]:
             "the first start of a cloud makes it (--data names it)",
         )
         return
+    if not os.access(directory, os.R_OK | os.X_OK):
+        yield Finding(WRONG, "directory", f"{directory} cannot be read", "run this as the cloud's own user")
+        return
     secrets = [directory / name for name in SECRETS if (directory / name).exists()]
     open_to_all = [path for path in (directory, *secrets) if path.stat().st_mode & 0o077]
     if directory.stat().st_uid != os.geteuid():
@@ -216,6 +220,11 @@ def database_there(url: str) -> Iterator[Finding]:
         says, _, do = str(wrong).partition(". Bring ")
         do = f"berthold db upgrade --database {shown}" if do else "start it, or name another: --database"
         yield Finding(WRONG, "database", says.splitlines()[0], do)
+    except DatabaseError as error:
+        says = f"{shown} is not a database that can be used: {error.orig}"
+        yield Finding(
+            WRONG, "database", says.splitlines()[0], "name another (--database), or restore a backup"
+        )
     except AssertionError as refused:
         yield Finding(
             WRONG, "database", str(refused), "change that setting (a pooler between may override it)"

@@ -25,13 +25,15 @@ HEADINGS = ("move", "server", "kind", "state", "line", "since", "owner", "last t
 
 @app.command("list")
 def list_command(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
-    """List the unfinished moves: what each does, since when, who works on it, what went wrong last.
+    """List what is under way, and what went wrong last.
 
-    A move that waits is a resize to be confirmed or reverted. One that is stuck needs an operator.
+    For each unfinished move: its server, its kind, the line that it is at and
+    since when, and the conductor that works on it. One that is `waiting` is a
+    resize to be confirmed or reverted; one that is `stuck` needs an operator.
 
     Example:
 
-      berthold move list --database postgresql+psycopg://berthold@db/berthold
+      berthold move list --database postgresql+psycopg://db/berthold
     """
     with opened(database_url, data) as store:
         present = store.read_now(overview.present)
@@ -95,10 +97,10 @@ def resume(
     database_url: options.Database = None,
     data: options.Data = homes.DEFAULT,
 ) -> None:
-    """Go on with a move that is stuck, once what kept it is repaired.
+    """Go on with a move that is stuck.
 
-    It goes on at the line that it got stuck at, in the direction that it had. The alternative is
-    to delete its server.
+    To be done when what kept it is repaired. It goes on where it was, in the
+    direction that it had. (To delete the server is the other way out.)
 
     Example:
 

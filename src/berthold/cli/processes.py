@@ -7,6 +7,7 @@ cloud is made of, as many of each as one likes, on one database and one data dir
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +54,18 @@ def up(
     disk_gb: options.Disk = 100,
     policy_file: options.PolicyFile = None,
 ) -> None:
-    """Run a whole cloud in one process, with simulated hosts, until Ctrl-C."""
+    """Run a whole cloud in this process, until Ctrl-C.
+
+    API, conductor and simulated hosts, and small identity, image, block
+    storage and network services, all on SQLite. The first start makes the data
+    directory; every other one goes on with what was under way.
+
+    Example, ten hosts in a directory of their own:
+
+      berthold up --hosts 10 --data /tmp/cloud
+      export OS_CLIENT_CONFIG_FILE=/tmp/cloud/clouds.yaml OS_CLOUD=berthold
+      openstack hypervisor list
+    """
     speed, settings = pace_of(pace), _settings(policy_file)
     home = _home(data, alone=True)
     logs.start(home.log)
@@ -106,7 +118,17 @@ def api(
     port: options.Port = PORT,
     policy_file: options.PolicyFile = None,
 ) -> None:
-    """Run an API process: compute, identity, image, block storage, network, and the agents' door."""
+    """Run an API process of a larger cloud.
+
+    Compute, identity, image, block storage and network at one address, which
+    is also where agents knock. As many as you like share one database and one
+    data directory.
+
+    Example:
+
+      berthold db upgrade --database postgresql+psycopg://db/berthold
+      berthold api --database postgresql+psycopg://db/berthold --listen 0.0.0.0
+    """
     settings = _settings(policy_file)
     home = _home(data, alone=False)
     url = database_commands.standing(database_url or home.database_url)
@@ -131,7 +153,16 @@ def conductor(
     data: options.Data = homes.DEFAULT,
     name: Annotated[str, typer.Option("--name", help="What the log calls it.")] = "",
 ) -> None:
-    """Run a conductor: it works on moves. It shares the data directory with the API processes."""
+    """Run a conductor of a larger cloud: it works on moves.
+
+    A move is what takes several steps: a create, migration, resize, delete.
+    Run two or more, beside the API processes and on their data directory: what
+    one leaves unfinished when it dies another takes within ten seconds.
+
+    Example:
+
+      berthold conductor --database postgresql+psycopg://db/berthold
+    """
     home = _home(data, alone=False)
     url = database_commands.standing(database_url or home.database_url)
     logs.start(None)
@@ -161,18 +192,34 @@ def agent(
     memory_mb: options.Memory = 4096,
     disk_gb: options.Disk = 100,
 ) -> None:
-    """Run the agent of one host."""
+    """Run the agent of one host of a larger cloud.
+
+    It does on its host what the control plane asks, and tells what runs there.
+    The token is the file agents.token in the cloud's data directory.
+
+    Example:
+
+      berthold agent --url http://api:8774 --token-file agents.token --name node1
+    """
     if driver != "simulated":
         raise Wrong(f"there is no driver {driver}; known: simulated")
-    speed = pace_of(pace)
+    speed, token = pace_of(pace), _token(token_file)
     logs.start(None)
     hardware = Ground(ground)
     host = Simulated(
         hardware, name or socket.gethostname(), vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb, pace=speed
     )
-    well = uvloop.run(_agent(url, token_file.read_text().strip(), host, hardware))
+    well = uvloop.run(_agent(url, token, host, hardware))
     hardware.close()
     raise typer.Exit(0 if well else 1)
+
+
+def _token(file: Path) -> str:
+    """The agents' token. What is none is found here, before a library's error shows what it is."""
+    token = file.read_text(errors="replace").strip()
+    if not re.fullmatch(r"[\w.~+/=-]+", token, re.ASCII):
+        raise Wrong(f"{file} does not hold the agents' token: one line of letters, digits and -_.~+/=")
+    return token
 
 
 async def _agent(url: str, token: str, host: Simulated, ground: Ground) -> bool:

@@ -36,7 +36,17 @@ def demo(
         bool, typer.Option("--unguarded", help="On a cloud that does not keep the group rules.")
     ] = False,
 ) -> None:
-    """Run the test plan of Launchpad bug 1821755 with the real client, on a cloud of its own."""
+    """Watch members of a group race, and never meet.
+
+    The test plan of Launchpad bug 1821755, with the real openstack client, on
+    a cloud of its own that is gone afterwards: members of an anti-affinity
+    group are live-migrated, cold-migrated and resized at once. Exits with 1 if
+    a promise was broken.
+
+    Example, without the rules in the database, which shows the bug:
+
+      berthold demo --unguarded
+    """
     chosen = act or list(acts.ACTS)
     if unknown := [name for name in chosen if name not in acts.ACTS]:
         raise Wrong(f"there is no act {unknown[0]}; there are: {', '.join(acts.ACTS)}")
