@@ -34,6 +34,7 @@ class Api:
     """A cloud as a program talks to it."""
 
     def __init__(self, address: str, password: str) -> None:
+        self.address = address
         self._http = httpx.Client(base_url=address, timeout=30, trust_env=False)
         self._password = password
 
@@ -45,6 +46,10 @@ class Api:
         )
         self._http.headers["X-Auth-Token"] = reply.headers["X-Subject-Token"]
         self._http.headers["OpenStack-API-Version"] = "compute 2.90"
+
+    @property
+    def token(self) -> str:
+        return self._http.headers["X-Auth-Token"]
 
     def close(self) -> None:
         self._http.close()

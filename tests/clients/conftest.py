@@ -14,6 +14,7 @@ import pytest
 from running import Running, faults
 
 if TYPE_CHECKING:
+    from client_steps import Walk
     from openstack_client import Said
 
 
@@ -41,3 +42,25 @@ def openstack(cloud: Running, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
     monkeypatch.setenv("OS_CLOUD", "berthold")
     openstack_client.look_often(monkeypatch)
     return openstack_client.say
+
+
+@pytest.fixture
+def by_token(
+    openstack: Callable[[str], Said], cloud: Running, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Said]:
+    """The same, without the password of clouds.yaml: to check one is slow, and that on purpose."""
+    monkeypatch.delenv("OS_CLOUD")
+    monkeypatch.setenv("OS_AUTH_TYPE", "v3token")
+    monkeypatch.setenv("OS_TOKEN", cloud.api.token)
+    monkeypatch.setenv("OS_AUTH_URL", f"{cloud.api.address}/identity/v3")
+    monkeypatch.setenv("OS_PROJECT_NAME", "admin")
+    monkeypatch.setenv("OS_PROJECT_DOMAIN_ID", "default")
+    return openstack
+
+
+@pytest.fixture
+def walk(cloud: Running, by_token: Callable[[str], Said]) -> Walk:
+    """Runs tables of commands against the cloud."""
+    from client_steps import Walk
+
+    return Walk(cloud, by_token)
