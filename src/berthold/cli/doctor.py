@@ -272,12 +272,11 @@ def promises(tx: Tx) -> Iterator[Finding]:
 def hosts(tx: Tx) -> Iterator[Finding]:
     """Hosts that are silent, fenced, or still clean up."""
     known = reading.hosts(tx)
-    troubles = [finding for row in known for finding in _host(tx, row)]
-    silent = [finding for finding in troubles if "not been heard" in finding.says]
-    if len(silent) == len(known) > 1:
+    if len(known) > 1 and all(_unheard(tx, row) > Settings().silent_after_s for row in known):
         says = f"none of {len(known)} hosts is heard"
         yield Finding(WRONG, "hosts", says, "start the cloud (berthold up), or the agents and an API process")
         return
+    troubles = [finding for row in known for finding in _host(tx, row)]
     yield from troubles
     if not known:
         yield Finding(NOTE, "hosts", "there are none", "start agents: berthold agent --url … --token-file …")
@@ -285,9 +284,15 @@ def hosts(tx: Tx) -> Iterator[Finding]:
         yield Finding(OK, "hosts", f"all {len(known)} are up and heard")
 
 
+def _unheard(tx: Tx, row: reading.Row) -> float:
+    """For how many seconds nobody has heard of the host."""
+    heard: float = row["heard_at"] or 0.0
+    return overview.machine_time(tx) - heard
+
+
 def _host(tx: Tx, row: reading.Row) -> Iterator[Finding]:
     name, guests = row["name"], overview.homes_on(tx, row["id"])
-    unheard = overview.machine_time(tx) - (row["heard_at"] or 0.0)
+    unheard = _unheard(tx, row)
     silence = f"has not been heard for {ago(unheard)}" if row["heard_at"] else "has not been heard yet"
     silent = unheard > Settings().silent_after_s
     live = f"{guests} {'server lives' if guests == 1 else 'servers live'} there"
