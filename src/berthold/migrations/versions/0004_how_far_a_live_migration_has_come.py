@@ -1,6 +1,5 @@
 """how far a live migration has come."""
 
-
 from __future__ import annotations
 
 import sqlalchemy as sa
