@@ -17,6 +17,9 @@ WORKERS ?= auto
 
 DEMO_OPTIONS := $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(HOSTS),--hosts $(HOSTS)) $(if $(UNGUARDED),--unguarded)
 
+# What is imported a hundred times is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo test bench lint format lock clean
 .DEFAULT_GOAL := install
 
@@ -33,7 +36,7 @@ demo: $(INSTALLED)
 	$(BIN)/berthold demo $(DEMO_OPTIONS)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(PART)

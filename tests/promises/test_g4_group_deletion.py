@@ -160,3 +160,19 @@ def test_a_storm_of_claims_and_releases_over_the_deletion(database_url: str, pol
         assert all(isinstance(each, set) and each <= said for each in results), results
         assert stores[0].read_now(rules) <= FREE
         assert violations(stores[0], *RULED) == []
+
+
+@pytest.mark.parametrize("policy", ["anti-affinity", "affinity", "soft-anti-affinity"])
+def test_a_claim_that_looked_just_before_the_group_went_is_judged_again(
+    postgresql_url: str, policy: str
+) -> None:
+    """It knows its group, waits for the group's row, and finds that there is no such row any more."""
+    with processes(postgresql_url, 2) as (one, two):
+        one.write_now(cloud, policy)
+        stop = {"anti-affinity": "INSERT INTO seat"}.get(policy, "UPDATE server_group")
+        late = Actor(two, claim, "m0", "h0", stop=stop).reached()
+        assert Actor(one, groups.delete_group, "web").end() is None
+        assert isinstance(late.end(), str)
+        assert two.retries == 1
+        assert one.read_now(events, "m0")[-1] == ("claimed", "h0")
+        assert violations(one, *RULED) == []

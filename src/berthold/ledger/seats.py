@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, delete, exists, func, or_, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import schema
-from berthold.ledger.store import Tx, insert
+from berthold.ledger.store import Again, Tx, insert
 
 seat = schema.seat
 place = schema.group_place
@@ -155,9 +155,16 @@ def enter(tx: Tx, group_id: str, by: str | None, flight: str | None = None) -> s
         .returning(group.c.moving)
     ).first()
     if row is None:
+        must_stand(tx, group_id)
         raise Refused("G2", f"group {group_id} is moving; try again when it has arrived", wait=True)
     moving: str | None = row.moving
     return moving
+
+
+def must_stand(tx: Tx, group_id: str) -> None:
+    """G4: a claim whose group was deleted since it looked is judged again, without the rule."""
+    if tx.execute(select(group.c.id).where(group.c.id == group_id)).first() is None:
+        raise Again(f"group {group_id} was deleted")
 
 
 def choose(tx: Tx, member: Member, seen: int | None) -> None:
@@ -169,7 +176,8 @@ def choose(tx: Tx, member: Member, seen: int | None) -> None:
         .values(generation=group.c.generation + 1)
         .returning(group.c.id)
     )
-    if tx.execute(chosen).first() is None and seen is not None:
+    if tx.execute(chosen).first() is None:
+        must_stand(tx, member.group)
         raise Refused(
             "G3", f"another member of group {member.group_name} chose its host a moment ago", wait=True
         )
@@ -191,6 +199,7 @@ def begin_moving(tx: Tx, group_id: str, by: str, members: int | None = None) -> 
         .returning(group.c.id)
     ).first()
     if row is None:
+        must_stand(tx, group_id)
         raise Refused(
             "G2",
             f"Affinity instance group policy was violated (G2): group {group_id} has other members, which"

@@ -69,6 +69,10 @@ RETRIED_CONSTRAINTS = {
 }
 
 
+class Again(Exception):
+    """What a transaction had read changed before it could be held. Begun anew it comes out right."""
+
+
 class Store:
     """The door to the database. `url` is SQLAlchemy's; `sqlite://` is in memory."""
 
@@ -120,6 +124,11 @@ class Store:
                     with tx.begin():
                         result = f(tx, *args, **kwargs)
                         committing = True
+            except Again as error:
+                if not left:
+                    raise Unavailable("this record changes too often just now; try again") from error
+                self.retries += 1
+                continue
             except DBAPIError as error:
                 if committing and error.connection_invalidated:
                     # Done twice may be worse than not known.
