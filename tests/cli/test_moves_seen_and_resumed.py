@@ -98,11 +98,11 @@ def test_an_unknown_move_is_said_to_be_unknown(berthold: Berthold, data: Path) -
     assert ran.error == "There is no move web-1. What is under way is shown by: berthold move list"
 
 
-@pytest.mark.parametrize("words", [("list",), ("resume", "x")])
+@pytest.mark.parametrize("words", [("move", "list"), ("move", "resume", "x"), ("db", "audit")])
 def test_a_directory_without_a_cloud_is_said_to_be_one_and_not_made(
     berthold: Berthold, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    ran = berthold("move", *words, "--data", tmp_path / "typo")
+    ran = berthold(*words, "--data", tmp_path / "typo")
     assert ran.status == 1
     assert "there is no cloud in" in ran.error
     assert not (tmp_path / "typo").exists()

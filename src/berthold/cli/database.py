@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
@@ -48,7 +50,7 @@ def audit_command(database_url: options.Database = None, data: options.Data = ho
 
       berthold db audit --database postgresql+psycopg://db/berthold
     """
-    url = standing(database_url or homes.Home(data).database_url)
+    url = found(database_url, data)
     store = Store(url)
     try:
         violations = store.read_now(audit)
@@ -69,6 +71,13 @@ def audit_command(database_url: options.Database = None, data: options.Data = ho
     for finding in findings:
         out.print(f"      {finding}", markup=False)
     raise typer.Exit(1 if violations or findings else 0)
+
+
+def found(database_url: str | None, data: Path) -> str:
+    """The URL of a cloud's database, which must be there and current: looking makes nothing."""
+    if database_url is None and not (data.expanduser() / "berthold.db").exists():
+        raise Wrong(f"there is no cloud in {data}. Name its directory (--data) or its database (--database).")
+    return standing(database_url or homes.Home(data).database_url)
 
 
 def standing(url: str) -> str:

@@ -117,9 +117,7 @@ def resume(
 @contextmanager
 def opened(database_url: str | None, data: Path) -> Iterator[Store]:
     """The cloud's database, which must be there and current."""
-    if database_url is None and not (data.expanduser() / "berthold.db").exists():
-        raise Wrong(f"there is no cloud in {data}. Name its directory (--data) or its database (--database).")
-    store = Store(database.standing(database_url or homes.Home(data).database_url))
+    store = Store(database.found(database_url, data))
     try:
         yield store
     except Unavailable as failure:
