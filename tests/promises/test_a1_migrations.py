@@ -51,7 +51,10 @@ def sqlite_catalog(connection: Connection) -> set[tuple[object, ...]]:
     for kind, name, sql in connection.execute(query):
         # Alembic writes DEFAULT (true) where SQLAlchemy writes DEFAULT true.
         words = re.sub(r"DEFAULT \((\w+)\)", r"DEFAULT \1", sql)
-        parts = [words] if kind == "index" else words.splitlines()
+        # … and SQLite puts a column that was added later on the line of the one before.
+        parts = (
+            [words] if kind == "index" else re.split(r"\n|, (?=\w+ (?:TEXT|BIGINT|DOUBLE|BOOLEAN)\b)", words)
+        )
         facts |= {(name, " ".join(part.split()).rstrip(", ")) for part in parts}
         for pragma in ("table_xinfo", "foreign_key_list") if kind == "table" else ():
             rows = connection.exec_driver_sql(f'PRAGMA {pragma}("{name}")').mappings()

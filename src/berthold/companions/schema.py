@@ -4,7 +4,8 @@ They live on the ledger's metadata, so one migration makes them all, but no key 
 here into the ledger or back: a site that points at a real Keystone, Glance, Cinder or
 Neutron leaves these tables empty. As in the ledger, racers are stopped by named
 constraints; each stands under the sentence that it enforces. Each group of tables is
-written by the one module that bears its name (`identity_*` by identity.py, and so on).
+written by the one module that bears its name (`identity_*` by identity.py, and so on), or
+that the comment above it names.
 """
 
 from __future__ import annotations
@@ -18,10 +19,26 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from berthold.ledger.schema import count, document, flag, metadata, moment, words
+from berthold.ledger.schema import COUNTED, count, document, flag, metadata, moment, words
 
 # What the first start made. It is not made again when an operator removes it later.
 companion_first = Table("companion_first", metadata, words("name", primary_key=True), moment("made_at"))
+
+# What a project uses and may use of one resource (`volumes`, `port` …); 2^62 stands for no limit.
+# `ceiling` is the limit, or the use where a limit was lowered below it. Written by quotas.py.
+companion_quota = Table(
+    "companion_quota",
+    metadata,
+    words("project_id"),
+    words("resource"),
+    count("used", server_default="0"),
+    count("ceiling"),
+    count("maximum"),
+    PrimaryKeyConstraint("project_id", "resource", name="companion_quota_once"),
+    # Q1: usage never exceeds its limit, racing or not; a limit lowered below the use only stops growth.
+    CheckConstraint("used BETWEEN 0 AND ceiling", name="q1_companion_quota"),
+    **COUNTED,
+)
 
 # -- Identity -----------------------------------------------------------------------------
 
@@ -91,6 +108,46 @@ identity_assignment = Table(
     ),
 )
 
+# A user's application credentials: a secret, shown once, that stands for some of the user's roles on one
+# project. Gone with the user and with the project. Written by credentials.py.
+identity_credential = Table(
+    "identity_credential",
+    metadata,
+    words("id", primary_key=True),
+    words("user_id"),
+    words("project_id"),
+    words("name"),
+    words("description", nullable=True),
+    words("secret_hash"),  # argon2
+    flag("unrestricted"),  # whether who logs in with it may make and remove such credentials
+    moment("expires_at", nullable=True),
+    moment("created_at"),
+    # A user's name for one means one.
+    UniqueConstraint("user_id", "name", name="identity_credential_one_name"),
+    ForeignKeyConstraint(
+        ["user_id"], ["identity_user.id"], name="identity_credential_user", ondelete="CASCADE"
+    ),
+    ForeignKeyConstraint(
+        ["project_id"], ["identity_project.id"], name="identity_credential_project", ondelete="CASCADE"
+    ),
+)
+
+# Written by credentials.py.
+identity_credential_role = Table(
+    "identity_credential_role",
+    metadata,
+    words("credential_id"),
+    words("role_id"),
+    PrimaryKeyConstraint("credential_id", "role_id", name="identity_credential_role_once"),
+    ForeignKeyConstraint(
+        ["credential_id"],
+        ["identity_credential.id"],
+        name="identity_credential_role_credential",
+        ondelete="CASCADE",
+    ),
+    ForeignKeyConstraint(["role_id"], ["identity_role.id"], name="identity_credential_role_role"),
+)
+
 # Tokens that were given back before their time; a row may go once the token has expired.
 identity_revoked = Table(
     "identity_revoked",
@@ -151,6 +208,7 @@ volume = Table(
     words("image_id", nullable=True),
     document("image_metadata"),
     words("source_id", nullable=True),
+    words("snapshot_id", nullable=True),
     document("metadata"),
     words("file", nullable=True),
     words("move_id", nullable=True),
@@ -165,6 +223,31 @@ volume = Table(
     ),
 )
 Index("volume_of_project", volume.c.project_id, volume.c.created_at, volume.c.id)
+
+# A snapshot is a whole copy of a volume's bytes, so it outlives its volume. Written by snapshots.py.
+volume_snapshot = Table(
+    "volume_snapshot",
+    metadata,
+    words("id", primary_key=True),
+    words("project_id"),
+    words("user_id", nullable=True),
+    words("volume_id"),
+    words("name", nullable=True),
+    words("description", nullable=True),
+    words("status"),
+    count("size"),
+    flag("bootable"),
+    document("image_metadata"),
+    document("metadata"),
+    words("file", nullable=True),
+    moment("created_at"),
+    moment("updated_at"),
+    CheckConstraint("size >= 1", name="volume_snapshot_has_size"),
+    CheckConstraint("status IN ('creating','available','error')", name="volume_snapshot_status"),
+    CheckConstraint("status <> 'available' OR file IS NOT NULL", name="volume_snapshot_ready_has_bytes"),
+)
+Index("volume_snapshot_of_project", volume_snapshot.c.project_id, volume_snapshot.c.created_at)
+Index("volume_snapshot_of_volume", volume_snapshot.c.volume_id)
 
 # A volume is attached to one server at most.
 volume_attachment = Table(
