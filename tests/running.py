@@ -1,16 +1,20 @@
 """Clouds as processes, for tests that need the real thing: started, driven over HTTP, killed.
 
-`Running` is `berthold up` (or a script in its place) on a data directory; it may be killed
-and started again. `unfinished` and `faults` look into its database from outside.
+`Running` is `berthold up` on a data directory; it may be killed and started again. `unfinished`
+and `faults` look into its database from outside.
+
+Each process is forked from one that has imported everything and done nothing else. To import is
+most of what a cloud's start costs, and the tests start more than a hundred.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +22,16 @@ from typing import Any
 import httpx
 from sqlalchemy import create_engine, text
 
+from berthold import cli
 from berthold.agent.ground import Ground
 from berthold.cli.home import Home
 from berthold.lab.judge import judge, read_history
 from berthold.ledger.audit import audit
 from berthold.ledger.store import Store
 from berthold.moves.books import PLAYBOOKS
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["berthold.cli.processes", "berthold.cli.demo.command"])
 
 START_S = 60.0
 REST_S = 60.0
@@ -127,53 +135,73 @@ class Api:
             time.sleep(0.05)
 
 
+def as_it_is() -> None:
+    """What is done to a cloud before it starts: nothing."""
+
+
+def berthold(words: Sequence[str], says: Path, first: Callable[[], None]) -> None:
+    """The command, in a process of its own that speaks into a file. `first` may change what it is."""
+    with says.open("ab") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.argv = ["berthold", *words]
+    warnings.simplefilter("ignore")
+    first()
+    cli.main()
+
+
 class Process:
     """One process of a cloud, with what it says in a file."""
 
-    def __init__(self, words: Sequence[str], says: Path) -> None:
+    def __init__(self, words: Sequence[str], says: Path, first: Callable[[], None] = as_it_is) -> None:
         self.says = says
-        with says.open("ab") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, *words],
-                stdout=file,
-                stderr=file,
-                env={**os.environ, "PYTHONWARNINGS": "ignore"},
-            )
+        says.touch()
+        self._process = FORKS.Process(target=berthold, args=(words, says, first))
+        self._process.start()
+
+    def runs(self) -> bool:
+        return self._process.is_alive()
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send the signal and wait; the exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
+        if self.runs():
+            self.send(number)
         return self.died()
 
     def died(self, seconds: float = 30.0) -> int:
         """Wait until it has ended; the exit code."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise
+        self._process.join(seconds)
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
+            raise TimeoutError(f"it does not end: {self.says.read_text()}")
+        return self._process.exitcode
 
 
 def wait_for(what: Callable[[], bool], process: Process, seconds: float = START_S) -> None:
     """Until `what` is true; fails if the process ends before."""
     until = time.monotonic() + seconds
     while not what():
-        assert process.process.poll() is None, process.says.read_text()
+        assert process.runs(), process.says.read_text()
         assert time.monotonic() < until, process.says.read_text()
         time.sleep(0.05)
 
 
 class Running:
-    """`berthold up` on `directory`. `program` is what Python is to run in its place."""
+    """`berthold up` on `directory`. `first`, called before each start, may make it fragile."""
 
     def __init__(
-        self, directory: Path, *, hosts: int, pace: str = "none", program: Sequence[str] = ("-m", "berthold")
+        self, directory: Path, *, hosts: int, pace: str = "none", first: Callable[[], None] = as_it_is
     ) -> None:
         self.home = Home(directory / "cloud")
         self.hosts = hosts
-        self.program = [*program, "up", "--data", str(self.home.path), "--hosts", str(hosts), "--pace", pace]
+        self.words = ["up", "--data", str(self.home.path), "--hosts", str(hosts), "--pace", pace]
+        self.first = first
         self.says = directory / "says"
         self.process: Process | None = None
         self._api: Api | None = None
@@ -186,7 +214,7 @@ class Running:
     def start(self) -> None:
         """Start it and log in; all hosts are up then."""
         self.home.clouds_yaml.unlink(missing_ok=True)
-        self.process = Process([*self.program, "--port", "0"], self.says)
+        self.process = Process([*self.words, "--port", "0"], self.says, self.first)
         wait_for(self.home.clouds_yaml.exists, self.process)
         line = next(line for line in self.home.clouds_yaml.read_text().splitlines() if "auth_url" in line)
         self._api = Api(line.split('"')[1].removesuffix("/identity/v3"), self.home.password())

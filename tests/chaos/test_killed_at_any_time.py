@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from fragile_cloud import fragile
 from running import Api, Running, faults, unfinished
 
-FRAGILE = str(Path(__file__).with_name("fragile_cloud.py"))
 NAMES = ("one", "two", "three")
 Tell = Callable[[str, object], None]
 
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Running]:
-    cloud = Running(tmp_path, hosts=5, pace="0.25", program=[FRAGILE])
+    cloud = Running(tmp_path, hosts=5, pace="0.25", first=fragile)
     cloud.start()
     yield cloud
     assert cloud.stop() == 0

@@ -17,9 +17,9 @@ import pytest
 
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Park
+from fragile_cloud import fragile
 from running import REST_S, Api, Running, faults, unfinished
 
-FRAGILE = str(Path(__file__).with_name("fragile_cloud.py"))
 Tell = Callable[[str, object], None]
 
 
@@ -89,7 +89,7 @@ class Victim:
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Running]:
-    cloud = Running(tmp_path, hosts=3, program=[FRAGILE])
+    cloud = Running(tmp_path, hosts=3, first=fragile)
     cloud.start()
     yield cloud
     assert cloud.stop() == 0

@@ -46,7 +46,7 @@ class Site:
         wait_for(self.all_up, self.processes[-1])
 
     def begin(self, *words: str, name: str) -> Process:
-        process = Process(["-m", "berthold", *words], self.directory / name)
+        process = Process(words, self.directory / name)
         self.processes.append(process)
         return process
 
@@ -71,7 +71,7 @@ class Site:
         for api in self.apis:
             api.close()
         for process in self.processes:
-            process.process.send_signal(signal.SIGTERM)
+            process.send(signal.SIGTERM)
         return [process.died() for process in self.processes]
 
 

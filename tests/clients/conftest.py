@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from held_cloud import held
 from running import Running, faults
 
 if TYPE_CHECKING:
@@ -18,13 +19,10 @@ if TYPE_CHECKING:
     from openstack_client import Said
 
 
-PROGRAM = [str(Path(__file__).with_name("held_cloud.py"))]
-
-
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Running]:
     """Judged at its end, as all clouds are."""
-    cloud = Running(tmp_path, hosts=5, program=PROGRAM)
+    cloud = Running(tmp_path, hosts=5, first=held)
     cloud.start()
     yield cloud
     assert cloud.stop() == 0

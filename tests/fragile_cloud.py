@@ -1,4 +1,4 @@
-"""`python fragile_cloud.py up …`: `berthold up` that kills itself where it is told to.
+"""`fragile` makes of `berthold up` one that kills itself where it is told to.
 
 The file `kill` in the data directory names a playbook and the number of a line. When a
 conductor is about to begin that line, the process is gone as after `kill -9`. Leases are
@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from berthold import cli
 from berthold.cli import processes
 from berthold.ledger import moves
 from berthold.moves import turns
@@ -22,20 +21,22 @@ from berthold.moves.outcome import Outcome
 from berthold.moves.runner import Runner
 from berthold.settings import Settings
 
-ORDER = Path(sys.argv[sys.argv.index("--data") + 1]) / "kill"
 step = Runner.step
 
 
+def order() -> Path:
+    return Path(sys.argv[sys.argv.index("--data") + 1]) / "kill"
+
+
 async def fragile_step(self: Runner, lease: moves.Lease) -> Outcome:
-    if ORDER.exists():
-        playbook, line = ORDER.read_text().split()
+    if order().exists():
+        playbook, line = order().read_text().split()
         move: Any = (await self.store.read(turns.look, lease)).scene.move
         if move["playbook"] == playbook and move["line"] == int(line):
             os.kill(os.getpid(), signal.SIGKILL)
     return await step(self, lease)
 
 
-if __name__ == "__main__":
+def fragile() -> None:
     Runner.step = fragile_step  # type: ignore[method-assign]
     vars(processes)["Settings"] = partial(Settings, lease_s=1.0, scan_s=0.2)
-    cli.main()
