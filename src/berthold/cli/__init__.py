@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from berthold.cli import database, moves, processes
+from berthold.cli import database, groups, moves, processes
 from berthold.cli.console import Wrong, error
 from berthold.cli.demo import demo
 from berthold.cli.doctor import doctor
@@ -28,6 +28,7 @@ app.command()(demo)
 app.command()(doctor)
 app.add_typer(database.app, name="db")
 app.add_typer(moves.app, name="move")
+app.add_typer(groups.app, name="group")
 
 
 def main() -> None:

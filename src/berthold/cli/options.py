@@ -37,3 +37,4 @@ PolicyFile = Annotated[
         help="Rules of the compute API that differ from the defaults (YAML, under Nova's rule names).",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -1,0 +1,152 @@
+"""`berthold group list` and `berthold group show`: server groups, and whether their members comply."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from berthold.cli import home as homes
+from berthold.cli import options
+from berthold.cli.console import Wrong, out
+from berthold.cli.moves import opened, table
+from berthold.errors import NotFound
+from berthold.ledger import compliance, overview, reading
+from berthold.ledger.compliance import Finding, Member
+from berthold.ledger.store import Tx
+from berthold.settings import Settings
+
+app = typer.Typer(help="See server groups, and whether their members comply.", no_args_is_help=True)
+
+MOST = 1_000_000
+HEADINGS = ("group", "name", "policy", "members", "complies", "moving")
+COLOURS = {compliance.VIOLATION: "bold red", compliance.AT_RISK: "yellow", compliance.PREFERENCE: "cyan"}
+
+
+@app.command("list")
+def list_command(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
+    """List all server groups, and whether each complies.
+
+    A group complies when no member is where its policy does not want it, by
+    whatever way that came to be.
+
+    Example:
+
+      berthold group list --database postgresql+psycopg://db/berthold
+    """
+    with opened(database_url, data) as store:
+        rows = store.read_now(_groups)
+    if not rows:
+        out.print("There are no server groups.")
+        return
+    table(HEADINGS, rows)
+
+
+def _groups(tx: Tx) -> list[tuple[str, ...]]:
+    broken = {finding.group_id for finding in compliance.violations(tx)}
+    return [
+        (
+            row["id"],
+            row["name"],
+            policy(row),
+            str(len(row["member_ids"])),
+            "NO" if row["id"] in broken else "yes",
+            "yes" if row["moving"] else "-",
+        )
+        for row in reading.groups(tx, project_id=None, limit=MOST)
+    ]
+
+
+def policy(group: reading.Row) -> str:
+    """The group's policy, and how many members a host may hold where that is not one."""
+    most = f" (up to {group['per_host']} on a host)" if group["per_host"] > 1 else ""
+    return f"{group['policy']}{most}"
+
+
+@app.command()
+def show(
+    group: Annotated[str, typer.Argument(metavar="ID", help="The group's id.")],
+    as_json: options.AsJson = False,
+    database_url: options.Database = None,
+    data: options.Data = homes.DEFAULT,
+) -> None:
+    """Show a group's members, whether each complies, and why not.
+
+    A member does not comply when it is where the policy does not want it, or
+    on a host that holds more than its capacity. It is at risk when its host is
+    fenced or silent. Exits with 1 if a member does not comply.
+
+    Example:
+
+      berthold group show 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11
+    """
+    with opened(database_url, data) as store:
+        try:
+            row, members = store.read_now(_group, group)
+        except NotFound as absent:
+            raise Wrong(f"{absent.message} All are shown by: berthold group list") from absent
+    if as_json:
+        out.print(json.dumps(document(row, members), indent=2), markup=False)
+    else:
+        _print(row, members)
+    raise typer.Exit(0 if all(member.complies for member in members) else 1)
+
+
+def _group(tx: Tx, group_id: str) -> tuple[reading.Row, list[Member]]:
+    row = reading.group(tx, group_id, None)
+    heard_since = overview.machine_time(tx) - Settings().silent_after_s
+    return row, compliance.members(tx, row, heard_since)
+
+
+def _print(row: reading.Row, members: list[Member]) -> None:
+    out.print(Text.assemble((row["name"], "bold"), f"  {policy(row)}, {len(members)} members"))
+    if row["moving"]:
+        out.print(f"  It is moving, for {row['moving']}.", markup=False)
+    for member in members:
+        word, colour = ("complies", "green") if member.complies else ("DOES NOT COMPLY", "bold red")
+        where = f"on {member.host}" if member.host else "on no host"
+        out.print(Text.assemble(f"  {member.id}  {member.name}  {where}  ", (word, colour)))
+        for finding in member.findings:
+            _explain(finding)
+
+
+def _explain(finding: Finding) -> None:
+    out.print(
+        Text.assemble("      ", (finding.kind, COLOURS[finding.kind]), f" ({finding.rule}): {finding.says}")
+    )
+    for way in finding.mends:
+        out.print(Text(f"      -> {way}"))
+
+
+def document(row: reading.Row, members: list[Member]) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "policy": row["policy"],
+        "max_server_per_host": row["per_host"],
+        "moving": row["moving"],
+        "complies": all(member.complies for member in members),
+        "members": [_member(member) for member in members],
+    }
+
+
+def _member(member: Member) -> dict[str, Any]:
+    return {
+        "id": member.id,
+        "name": member.name,
+        "host": member.host,
+        "complies": member.complies,
+        "findings": [
+            {
+                "kind": finding.kind,
+                "rule": finding.rule,
+                "host": finding.host,
+                "says": finding.says,
+                "mends": list(finding.mends),
+            }
+            for finding in member.findings
+        ],
+    }
