@@ -185,6 +185,8 @@ MOVES = (
     Escape("ask_one_per_slot", "asked twice", ASK.format(slot="3", seq=2, state="open")),
     Escape("ask_order", "a number twice", ASK.format(slot="4", seq=1, state="open")),
     Escape("ask_state", "an unknown state", ASK.format(slot="4", seq=2, state="lost")),
+    Escape("queue_once", "in the queue twice", "INSERT INTO queue SELECT * FROM queue"),
+    Escape("queue_move", "nobody waits", "INSERT INTO queue VALUES ('gone', 'h0', 1, NULL, true, 0)"),
     Escape("history_event", "an unknown event", "INSERT INTO history (at, event) VALUES (0, 'lost')"),
 )
 THINGS = (
@@ -224,6 +226,7 @@ def fill(tx: Connection) -> None:
     tx.execute(update(schema.move).values(id="m1"))
     tx.execute(text(ASK.format(slot="3", seq=1, state="open").replace("'k2'", "'k1'")))
     tx.execute(schema.provider_trait.insert().values(provider_id="h0", trait="AVX"))
+    tx.execute(schema.queue.insert().values(move_id="m1", host_id="h1", ticket=1, room=True, until=0))
 
 
 @pytest.fixture(scope="module")

@@ -194,6 +194,15 @@ PLANTS = (
         ("UPDATE server SET condition = 'building' WHERE id = 'v'",),
     ),
     Plant(
+        "M7",
+        "move {move_id} stands in the queue for {host_id} and is {state}",
+        {"move_id": "m1", "host_id": "h1", "state": "undoing"},
+        (
+            "INSERT INTO queue VALUES ('m1', 'h1', 1, NULL, true, 0)",
+            "UPDATE move SET state = 'undoing' WHERE id = 'm1'",
+        ),
+    ),
+    Plant(
         "Q1",
         "project {id} counts {instances} instances, {cores} cores, {ram} MiB; it has {i}, {c}, {r}",
         {"id": ledger_world.PROJECT, "instances": 6, "cores": 7, "i": 6, "c": 6},

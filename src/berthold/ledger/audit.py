@@ -171,6 +171,12 @@ CHECKS = (
                   (SELECT 1 FROM move m WHERE m.server_id = s.id AND m.state IN {UNFINISHED})""",
     ),
     Check(
+        "M7",
+        "move {move_id} stands in the queue for {host_id} and is {state}",
+        """SELECT q.move_id, q.host_id, m.state FROM queue q JOIN move m ON m.id = q.move_id
+            WHERE m.state <> 'running'""",
+    ),
+    Check(
         "Q1",
         "project {id} counts {instances} instances, {cores} cores, {ram} MiB; it has {i}, {c}, {r}",
         """SELECT p.id, p.instances, p.cores, p.ram, coalesce(s.i, 0) AS i, coalesce(s.c, 0) AS c, coalesce(s.r, 0) AS r

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import and_, bindparam, or_, select, text, update
 
 from berthold.errors import NotFound, Stale, WrongState
-from berthold.ledger import outbox, schema
+from berthold.ledger import outbox, queue, schema
 from berthold.ledger.store import Tx, announce, clock_of, moment, now
 
 move = schema.move
@@ -108,6 +108,7 @@ def supersede(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
         .values(state="superseded", owner=None, epoch=move.c.epoch + 1, updated_at=now(tx))
     )
     outbox.void(tx, standing["id"])
+    queue.leave(tx, standing["id"])
     return standing
 
 

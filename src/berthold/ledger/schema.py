@@ -461,6 +461,23 @@ allocation = Table(
 )
 Index("allocation_on_provider", allocation.c.provider_id, allocation.c["class"])
 
+# M7: who waits for a place on which host. It holds nothing for anybody; it only says whom to let go
+# first (`ledger/queue.py`). `ticket` is the move's number: first come, first served. Written by
+# ledger/queue.py.
+queue = Table(
+    "queue",
+    metadata,
+    words("move_id"),
+    words("host_id"),
+    count("ticket"),
+    words("group_id", nullable=True),  # whose seat or place it waits for
+    flag("room"),  # whether it waits for capacity too
+    moment("until"),
+    PrimaryKeyConstraint("move_id", "host_id", name="queue_once"),
+    ForeignKeyConstraint(["move_id"], ["move.id"], name="queue_move"),
+)
+Index("queue_on_host", queue.c.host_id)
+
 # -- Asks and history ---------------------------------------------------------------------
 
 # What agents are asked to do, written with the decision that needs it. `slot` makes a line

@@ -1,0 +1,139 @@
+"""Who waits for a place, and who came first (M7).
+
+A move that waits stands in the queue for every host that may come free for it. It holds nothing
+there: what is free is free. But of those who want the same, whoever came later is refused while
+an earlier one waits. *The same* is, on one host: a seat or place of one group, whoever asks; and
+room, among those who would rather wait than fail. Tickets are the moves' own numbers. A row is
+good until `until` and while its move looks for a place, so nobody waits for the dead.
+
+Nobody waits in a circle: moves begin to wait one after another (`alone`), and each only for
+moves that do not wait themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import and_, bindparam, delete, exists, or_, select, text
+
+from berthold.errors import Refused
+from berthold.ledger import schema
+from berthold.ledger.store import Tx, announce, now
+
+queue = schema.queue
+move = schema.move
+claim = schema.claim
+allocation = schema.allocation
+server = schema.server
+
+# What `alone` holds on PostgreSQL; SQLite has one writer in any case.
+ALONE = text("SELECT pg_advisory_xact_lock(hashtext('berthold queue'))")
+LAST = 2**63 - 1
+
+
+def ahead(tx: Tx, ticket: int | None, group_id: str | None, *, patient: bool) -> set[str]:
+    """The hosts for which somebody waits who came before `ticket` (None: after all others) and wants
+    the same: a place of that group, or room if the asker is `patient`, so would wait for it."""
+    return set(tx.execute(_before(tx, ticket, group_id, patient)).scalars())
+
+
+def let_go_first(
+    tx: Tx, host_id: str, host_name: str, ticket: int | None, group_id: str | None, *, patient: bool
+) -> None:
+    """Raises `Refused` M7 if somebody who came earlier waits for that host. The caller holds it."""
+    if tx.execute(_before(tx, ticket, group_id, patient).where(queue.c.host_id == host_id)).first():
+        raise Refused("M7", f"another server came first and waits for a place on host {host_name}", wait=True)
+
+
+def _before(tx: Tx, ticket: int | None, group_id: str | None, patient: bool) -> Any:
+    wants_the_same = [queue.c.group_id == group_id] if group_id else []
+    if patient:
+        wants_the_same.append(queue.c.room)
+    return (
+        select(queue.c.host_id)
+        .join(move, move.c.id == queue.c.move_id)
+        .where(_good(tx), queue.c.ticket < (LAST if ticket is None else ticket), or_(*wants_the_same))
+    )
+
+
+def _good(tx: Tx) -> Any:
+    return and_(queue.c.until > now(tx), move.c.state == "running")
+
+
+def alone(tx: Tx) -> None:
+    """Nobody else begins to wait until this transaction ends. Take it last: its holder locks nothing."""
+    if tx.dialect.name == "postgresql":
+        tx.execute(ALONE)
+
+
+def waiting(tx: Tx, move_ids: Collection[str]) -> set[str]:
+    """Those of these moves that wait."""
+    rows = select(queue.c.move_id).join(move, move.c.id == queue.c.move_id)
+    return set(tx.execute(rows.where(queue.c.move_id.in_(move_ids), _good(tx))).scalars())
+
+
+def stand(
+    tx: Tx, move_id: str, ticket: int, group_id: str | None, hosts: Mapping[str, bool], seconds: float
+) -> None:
+    """The move waits for a place on one of `hosts`, for so long (host id → whether it is room that it
+    waits for there), and for no other. The caller holds the move and is `alone`."""
+    standing = dict(tx.execute(select(queue.c.host_id, queue.c.room).where(queue.c.move_id == move_id)).all())
+    if standing == dict(hosts):
+        return
+    _remove(tx, move_id, standing.keys() - hosts.keys())
+    tx.execute(delete(queue).where(queue.c.move_id == move_id))
+    for host_id, room in sorted(hosts.items()):
+        row = {"move_id": move_id, "host_id": host_id, "ticket": ticket, "group_id": group_id, "room": room}
+        tx.execute(queue.insert().values(**row, until=now(tx) + seconds))
+
+
+def leave(tx: Tx, move_id: str) -> None:
+    """The move waits no longer, and those behind it may look again. The caller holds the move."""
+    standing = tx.execute(select(queue.c.host_id).where(queue.c.move_id == move_id)).scalars().all()
+    _remove(tx, move_id, standing)
+
+
+def _remove(tx: Tx, move_id: str, hosts: Collection[str]) -> None:
+    if not hosts:
+        return
+    tx.execute(delete(queue).where(queue.c.move_id == move_id, queue.c.host_id.in_(hosts)))
+    for host_id in sorted(hosts):
+        announce(tx, f"host:{host_id}")
+
+
+# What unfinished moves hold. The text of the states lets the partial index be used.
+UNDER_WAY = (
+    select(
+        claim.c.host_id,
+        claim.c.server_id,
+        claim.c.group_id,
+        claim.c.role,
+        move.c.id.label("move_id"),
+        move.c.playbook,
+        move.c.state,
+        move.c.source_id,
+        move.c.target_id,
+        server.c.name,
+        allocation.c["class"],
+        allocation.c.amount,
+    )
+    .select_from(
+        move.join(claim, claim.c.server_id == move.c.server_id)
+        .join(server, server.c.id == move.c.server_id)
+        .outerjoin(allocation, allocation.c.claim_id == claim.c.id)
+    )
+    .where(
+        text("move.state IN ('running','undoing','waiting')"),
+        claim.c.role != "left",
+        claim.c.server_id != bindparam("but"),
+    )
+)
+
+
+def under_way(tx: Tx, but: str) -> Sequence[Mapping[str, Any]]:
+    """What servers on the move (`but` one) hold: a row for each claim and resource class, with the
+    claim's role and host, the move's id, playbook, state, source and target, and whether it `waits`."""
+    waits = exists().where(queue.c.move_id == move.c.id, _good(tx))
+    rows = tx.execute(UNDER_WAY.add_columns(waits.label("waits")), {"but": but}).mappings()
+    return [dict(row) for row in rows]
