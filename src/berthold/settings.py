@@ -27,6 +27,8 @@ class Settings:
     hosts_tried_max: int = 10
     # Whether a resize may stay on its host.
     resize_on_same_host: bool = False
+    # How long a shelved server keeps its host: 0 gives it back at once, -1 only when it is asked for.
+    shelved_offload_s: float = 0.0
     # Waits between tries of a line that must succeed: from this, doubled, up to the next.
     retry_first_s: float = 0.5
     retry_last_s: float = 30.0
@@ -34,6 +36,8 @@ class Settings:
     tries_max: int = 100
     # How many moves one conductor works on at once.
     moves_at_once: int = 256
+    # How often the auditor looks whether what is promised holds; 0 for never.
+    audit_s: float = 60.0
     # How long a token is valid.
     token_s: float = 3600.0 * 12
     # The largest request body, in bytes (image uploads apart).

@@ -1,7 +1,8 @@
 """Server actions: `POST /servers/{id}/action` with one key that names the action.
 
 One row per action; nearly each begins, or goes on with, a move in the transaction that found
-the server. 202 means begun, not done.
+the server. 202 means begun, not done. What gives a server another place or another disk is in
+`server_places.py` and `server_disks.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from berthold.api import server_places as places
 from berthold.api.call import Call, Reply
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas import actions as bodies
+from berthold.api.schemas import places as place_bodies
 from berthold.api.schemas.body import Body
 from berthold.api.servers import by, unlocked
 from berthold.api.views.hosts import is_up
@@ -33,8 +36,8 @@ class Action:
     """A row: what runs, whom the rule lets, what the body is, the status.
 
     `run(tx, call, server_id, wish)` is a transaction, or with `asks` a coroutine
-    `run(call, server_id, wish)` that answers with a document. A lock stops whom it concerns,
-    unless the row `passes` it.
+    `run(call, server_id, wish)`; what it returns, if anything, is the answer's document. A lock
+    stops whom it concerns, unless the row `passes` it.
     """
 
     run: Callable[..., Any]
@@ -59,16 +62,15 @@ async def act(call: Call, server_id: str) -> Reply:
     wish = action.body.convert(given, call.version)
     if action.asks:
         return Reply(action.status, await action.run(call, server_id, wish))
-    await call.store.write(_run, action, call, server_id, wish)
-    return Reply(action.status)
+    return Reply(action.status, await call.store.write(_run, action, call, server_id, wish))
 
 
-def _run(tx: Tx, action: Action, call: Call, server_id: str, wish: Any) -> None:
+def _run(tx: Tx, action: Action, call: Call, server_id: str, wish: Any) -> Any:
     if action.passes:
         reading.server_of(tx, server_id, call.scope)
     else:
         unlocked(tx, call, server_id)
-    action.run(tx, call, server_id, wish)
+    return action.run(tx, call, server_id, wish)
 
 
 def _home_answers(tx: Tx, call: Call, server_id: str, action: str) -> None:
@@ -123,7 +125,7 @@ def revert_resize(tx: Tx, call: Call, server_id: str, _: None) -> None:
 
 
 def power(kind: str, tx: Tx, call: Call, server_id: str, _: None) -> None:
-    """Stop, start, pause or unpause the guest where it is."""
+    """Stop, start, pause, unpause, suspend or resume the guest where it is."""
     begin.begin(tx, kind, server_id, by(call), {})
 
 
@@ -171,11 +173,17 @@ ACTIONS: dict[str, Action] = {
     "reboot": Action(reboot, "os_compute_api:servers:reboot", bodies.REBOOT),
     "pause": Action(partial(power, "pause"), "os_compute_api:os-pause-server:pause"),
     "unpause": Action(partial(power, "unpause"), "os_compute_api:os-pause-server:unpause"),
+    "suspend": Action(partial(power, "suspend"), "os_compute_api:os-suspend-server:suspend"),
+    "resume": Action(partial(power, "resume"), "os_compute_api:os-suspend-server:resume"),
     "os-migrateLive": Action(live_migrate, LIVE_RULE, bodies.LIVE_MIGRATE),
     "migrate": Action(migrate, MIGRATE_RULE, bodies.MIGRATE),
     "resize": Action(resize, "os_compute_api:servers:resize", bodies.RESIZE),
     "confirmResize": Action(confirm_resize, "os_compute_api:servers:confirm_resize", status=204),
     "revertResize": Action(revert_resize, "os_compute_api:servers:revert_resize"),
+    "evacuate": Action(places.evacuate, "os_compute_api:os-evacuate", place_bodies.EVACUATE, status=200),
+    "shelve": Action(places.shelve, "os_compute_api:os-shelve:shelve"),
+    "shelveOffload": Action(places.offload, "os_compute_api:os-shelve:shelve_offload"),
+    "unshelve": Action(places.unshelve, "os_compute_api:os-shelve:unshelve", place_bodies.UNSHELVE),
     "lock": Action(lock, "os_compute_api:os-lock-server:lock", bodies.LOCK, passes=True),
     "unlock": Action(unlock, "os_compute_api:os-lock-server:unlock", passes=True),
     "forceDelete": Action(delete, "os_compute_api:os-deferred-delete:force"),

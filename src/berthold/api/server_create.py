@@ -13,6 +13,7 @@ from typing import Any
 
 from berthold.api import boot_devices
 from berthold.api.call import Call
+from berthold.api.chance import password, word
 from berthold.api.hints import checked, group_of
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
@@ -26,7 +27,6 @@ from berthold.records import aggregates, flavors, keypairs
 
 FORCED_HOST = "os_compute_api:servers:create:forced_host"
 NAMED_HOST = "compute:servers:create:requested_destination"
-LETTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ async def create(call: Call) -> dict[str, Any]:
     flavor = await call.store.read(_flavor, call, wish)
     boot = await boot_devices.chosen(call, wish, flavor, most)
     networks = await _networks(call, wish)
-    reservation = "r-" + _random(call, 8).lower()
+    reservation = "r-" + word(call, 8).lower()
     model = _model(call, place, flavor, boot, networks, reservation)
     try:
         ids = await call.store.write(_begin, call, model, most)
@@ -68,14 +68,9 @@ def _answer(call: Call, wish: NewServer, ids: list[str], reservation: str) -> di
             "links": call.links("servers", ids[0]),
             "OS-DCF:diskConfig": wish.disk_config,
             "security_groups": [{"name": "default"}],
-            "adminPass": wish.admin_pass or _random(call, 12),
+            "adminPass": wish.admin_pass or password(call),
         }
     }
-
-
-def _random(call: Call, length: int) -> str:
-    chance = call.store.clock.chance()
-    return "".join(chance.choice(LETTERS) for _ in range(length))
 
 
 # -- What the request says ----------------------------------------------------------------

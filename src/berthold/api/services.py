@@ -13,6 +13,7 @@ from berthold.api.views.hosts import number_of, state
 from berthold.errors import Malformed, NotFound
 from berthold.ledger import hosts, reading
 from berthold.ledger.store import Tx
+from berthold.moves import left
 from berthold.records import aggregates
 
 BINARY = "nova-compute"
@@ -51,7 +52,8 @@ async def update(call: Call, service_id: str) -> dict[str, Any]:
 
 
 async def delete(call: Call, service_id: str) -> None:
-    """Forget a host that holds nothing of any server and that no move comes from or goes to."""
+    """Forget a host that no server is on and that no move comes from or goes to. Of a host that is
+    forced down this says that it will never return: what evacuated servers left there is forgotten too."""
     await call.store.write(_delete, call, service_id)
 
 
@@ -118,7 +120,7 @@ def _delete(tx: Tx, call: Call, service_id: str) -> None:
     by_uuid = call.version >= Version(2, 53)
     for row in reading.hosts(tx, ids=[service_id] if by_uuid else None):
         if by_uuid or str(number_of(row["id"])) == service_id:
-            hosts.remove(tx, row["id"])
+            left.forget_host(tx, row["id"])
             aggregates.forget_host(tx, row["name"])
             return
     raise NotFound(f"Service {service_id} could not be found.")

@@ -1,6 +1,6 @@
 """Evacuate: make a server anew elsewhere, from what it has outside of its dead host.
 
-    claim target ─ rebuild on target ══ leave source behind ─ move ports ─ stop if it was stopped
+    claim target ─ rebuild on target ══ leave source behind ─ move ports ─ stop if it shall not run
          ▲                ▲            ║      ─ settle
          └───── undo ─────┴─── undo ───╚═ the guest runs on the target
 
@@ -32,8 +32,13 @@ from berthold.moves.playbook import (
 )
 
 
-def if_it_was_stopped(scene: Scene) -> list[str]:
-    return target(scene) if scene.server["condition"] == "stopped" else []
+def shall_be_stopped(scene: Scene) -> bool:
+    """It was, or whoever asked wants to look at it first."""
+    return scene.server["condition"] == "stopped" or bool(scene.wish.get("stopped"))
+
+
+def if_it_shall_be_stopped(scene: Scene) -> list[str]:
+    return target(scene) if shall_be_stopped(scene) else []
 
 
 def leave_source(tx: Tx, scene: Scene) -> None:
@@ -45,8 +50,8 @@ def leave_source(tx: Tx, scene: Scene) -> None:
 
 
 def settle(tx: Tx, scene: Scene) -> Facts:
-    """It runs, unless it was stopped; whatever was in its memory is lost."""
-    condition = "stopped" if scene.server["condition"] == "stopped" else "active"
+    """It runs, unless it was stopped or shall be; whatever was in its memory is lost."""
+    condition = "stopped" if shall_be_stopped(scene) else "active"
     steps.set_condition(tx, scene, condition, fault={})
     source_id = scene.move["source_id"]
     hosts.lock(tx, source_id, must_be_up=False)  # whoever collects what was left holds it too
@@ -69,8 +74,8 @@ EVACUATION = Playbook(
     Write("leave source behind", leave_source, task="rebuild_spawning", migration="pre-migrating"),
     Call("move ports", steps.bind_ports_to_target, task="rebuild_spawning", migration="pre-migrating"),
     Ask(
-        "stop if it was stopped",
-        Errand("stop", if_it_was_stopped),
+        "stop if it shall not run",
+        Errand("stop", if_it_shall_be_stopped),
         task="rebuild_spawning",
         migration="pre-migrating",
     ),

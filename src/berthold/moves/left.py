@@ -36,10 +36,19 @@ ENDS_WITH_ITS_HOST = frozenset(
 )
 
 
-def evacuate(tx: Tx, server_id: str, by: begin.By, *, silent_since: float, host: str | None = None) -> str:
+def evacuate(
+    tx: Tx,
+    server_id: str,
+    by: begin.By,
+    *,
+    silent_since: float,
+    host: str | None = None,
+    stopped: bool = False,
+) -> str:
     """Begin to evacuate the server from its dead host, which is fenced with that; the move's id.
 
     A host is dead if an operator has fenced it or if nobody has heard of it since `silent_since`.
+    `stopped`: the server shall not run when it has arrived, whatever it was (2.95).
     Raises `NotFound`, `Malformed` for a host that lives (as Nova) or a target that cannot be meant,
     `WrongState`.
     """
@@ -55,7 +64,7 @@ def evacuate(tx: Tx, server_id: str, by: begin.By, *, silent_since: float, host:
         moves.supersede(tx, server_id)
         actions.end(tx, standing["facts"]["action"], failed=True)
     _fence(tx, home, silent_since)
-    return begin.begin_at(tx, server, home, by, EVACUATION, {"host": host})
+    return begin.begin_at(tx, server, home, by, EVACUATION, {"host": host, "stopped": stopped})
 
 
 def _fence(tx: Tx, home: claims.Claim, silent_since: float) -> None:
