@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berthold.companions import identity_admin_api, image_api, ports_api, volume_api
+from berthold.companions import identity_admin_api, image_api, ports_api, volume_routes
 from berthold.companions.http import Route
 from berthold.ledger.store import Store
 from companions_cloud import Cloud
@@ -15,7 +15,7 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 TABLES: list[tuple[str, tuple[Route, ...], tuple[Route, ...]]] = [
     ("/identity", identity_admin_api.OPEN_ROUTES, identity_admin_api.ROUTES),
     ("/image", image_api.OPEN_ROUTES, image_api.ROUTES),
-    ("/volume", volume_api.OPEN_ROUTES, volume_api.ROUTES),
+    ("/volume", volume_routes.OPEN_ROUTES, volume_routes.ROUTES),
     ("/network", ports_api.OPEN_ROUTES, ports_api.ROUTES),
 ]
 
@@ -34,7 +34,7 @@ def test_every_address_answers_for_an_admin_and_only_open_ones_for_a_stranger(
         assert cloud.ask(method, prefix + path).status_code != 401 or path.endswith("/tokens")
     for method, path, _ in routes:
         address = prefix + path
-        for name in ("{project_id}", "{project}", "{user}", "{role}", "{id}", "{tag}"):
+        for name in ("{project_id}", "{project}", "{user}", "{role}", "{id}", "{tag}", "{key}"):
             address = address.replace(name, NOBODY)
         assert cloud.ask(method, address).status_code == 401
         answered = cloud.ask(method, address, token, json={} if method in ("POST", "PUT", "PATCH") else None)

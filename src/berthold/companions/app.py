@@ -12,10 +12,12 @@ from berthold.companions import (
     network_api,
     ports_api,
     volume_api,
+    volume_routes,
 )
 from berthold.companions.embedded import Companions
+from berthold.companions.files import NoSpace
 from berthold.companions.http import Service
-from berthold.errors import WrongState
+from berthold.errors import Refused, WrongState
 
 
 def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRoute]:
@@ -34,15 +36,24 @@ def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRo
             unscoped=True,
             base_url=base_url,
         ),
-        Service(four, "/image", image_api.OPEN_ROUTES, image_api.ROUTES, image_api.fault, base_url=base_url),
+        Service(
+            four,
+            "/image",
+            image_api.OPEN_ROUTES,
+            image_api.ROUTES,
+            image_api.fault,
+            # Glance calls a full disk a body that is too large for it.
+            statuses={NoSpace: 413},
+            base_url=base_url,
+        ),
         Service(
             four,
             "/volume",
-            volume_api.OPEN_ROUTES,
-            volume_api.ROUTES,
+            volume_routes.OPEN_ROUTES,
+            volume_routes.ROUTES,
             volume_api.fault,
-            # Cinder calls a volume's wrong state a bad request.
-            statuses={WrongState: 400},
+            # Cinder calls a volume's wrong state a bad request, and too much of anything too large.
+            statuses={WrongState: 400, Refused: 413},
             base_url=base_url,
         ),
         Service(
@@ -51,6 +62,7 @@ def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRo
             ports_api.OPEN_ROUTES,
             ports_api.ROUTES,
             network_api.fault,
+            titles={Refused: "OverQuota"},
             base_url=base_url,
         ),
     )

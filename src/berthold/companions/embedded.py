@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from berthold.companions import first, image, volume
+from berthold.companions import first, image, snapshots, volume
 from berthold.companions.identity import EmbeddedIdentity
 from berthold.companions.image import EmbeddedImages
 from berthold.companions.ports import EmbeddedNetworks
@@ -55,6 +55,10 @@ async def bootstrap(four: Companions, password: str) -> None:
 
     Also removes files that a crash left and no row names.
     """
-    for kept, named in ((four.images.files, image.files_named), (four.volumes.files, volume.files_named)):
+    for kept, named in (
+        (four.images.files, image.files_named),
+        (four.volumes.files, volume.files_named),
+        (four.volumes.snapshots.files, snapshots.files_named),
+    ):
         kept.sweep(await four.store.read(named))
     await first.make_first_things(four.store, four.identity, four.images, password)

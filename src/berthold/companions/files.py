@@ -26,6 +26,10 @@ ZEROS = bytes(CHUNK)
 ORPHAN_AFTER_SECONDS = 24 * 3600.0
 
 
+class NoSpace(Unavailable):
+    """The place where images and volumes are kept is full."""
+
+
 class Files:
     """One directory of files that are complete or not there."""
 
@@ -60,6 +64,18 @@ class Files:
     def path(self, name: str) -> Path:
         return self.directory / name
 
+    def grow(self, name: str, size: int) -> None:
+        """Make the file at least so long; what is new in it is a hole. May be repeated."""
+        with storage_speaks():
+            try:
+                file = (self.directory / name).open("r+b", buffering=0)
+            except FileNotFoundError as gone:
+                raise Unavailable(f"the bytes of {name} are not in {self.directory.name}/") from gone
+            with file:
+                if file.seek(0, os.SEEK_END) < size:
+                    file.truncate(size)
+                    os.fsync(file.fileno())
+
     def remove(self, name: str) -> None:
         """Remove the file; nothing to do if it is gone."""
         (self.directory / name).unlink(missing_ok=True)
@@ -91,9 +107,10 @@ def write_all(file: BinaryIO, data: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
-def copy_sparse(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy every byte of the source; its holes and runs of zeros become holes."""
+def copy_sparse(source: BinaryIO, target: BinaryIO, most: int | None = None) -> None:
+    """Copy every byte of the source, or the first `most`; holes and runs of zeros become holes."""
     end = source.seek(0, os.SEEK_END)
+    end = end if most is None else min(end, most)
     position = 0
     while position < end:
         try:
@@ -104,7 +121,7 @@ def copy_sparse(source: BinaryIO, target: BinaryIO) -> None:
             raise
         source.seek(position)
         target.seek(position)
-        chunk = source.read(CHUNK)
+        chunk = source.read(min(CHUNK, max(end - position, 0)))
         if chunk != ZEROS[: len(chunk)]:
             write_all(target, chunk)
         position += len(chunk)
@@ -119,6 +136,6 @@ def storage_speaks() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise Unavailable("no space is left where images and volumes are kept") from error
+            raise NoSpace("no space is left where images and volumes are kept") from error
         log.error("the file store fails: %s", error)
         raise Unavailable("the place where images and volumes are kept does not answer") from error

@@ -30,6 +30,7 @@ from berthold.errors import (
     Malformed,
     NotAllowed,
     NotFound,
+    Refused,
     TooLarge,
     Unauthenticated,
     Unavailable,
@@ -105,6 +106,7 @@ STATUS: dict[type[Failure], int] = {
     NotAllowed: 403,
     NotFound: 404,
     WrongState: 409,
+    Refused: 409,
     TooLarge: 413,
     Unavailable: 503,
 }
@@ -131,6 +133,7 @@ class Service:
     routes: tuple[Route, ...]
     fault: Fault
     statuses: dict[type[Failure], int] = field(default_factory=dict)
+    titles: dict[type[Failure], str] = field(default_factory=dict)
     unscoped: bool = False  # whether a token without a project will do
     base_url: str | None = None
 
@@ -151,8 +154,7 @@ class Service:
         try:
             return await self._dispatch(request)
         except Failure as failure:
-            status = {**STATUS, **self.statuses}.get(type(failure), 400)
-            return self._told(request, status, failure.message)
+            return self._failed(request, failure)
         except IntegrityError:
             # A constraint has judged between this request and one that was faster.
             return self._told(request, 409, "somebody else was faster; look again")
@@ -161,6 +163,15 @@ class Service:
         except Exception:
             log.exception("%s %s failed", request.method, request.url.path)
             return self._told(request, 500, "an error of ours; its details are in our log")
+
+    def _failed(self, request: Request, failure: Failure) -> Response:
+        """What the service's clients expect of this kind, or of the nearest that it is one of."""
+        kinds = type(failure).__mro__
+        statuses = {**STATUS, **self.statuses}
+        status = next((statuses[kind] for kind in kinds if kind in statuses), 400)
+        title = next((self.titles[kind] for kind in kinds if kind in self.titles), None)
+        headers = {"Retry-After": "0"} if isinstance(failure, Refused) and status == 413 else {}
+        return self._told(request, status, failure.message, title, **headers)
 
     async def _dispatch(self, request: Request) -> Response:
         path = request.scope["path"].removeprefix(self.prefix)
@@ -195,10 +206,12 @@ class Service:
     def _home(self, request: Request) -> str:
         return self.base_url or f"{request.url.scheme}://{request.url.netloc}"
 
-    def _told(self, request: Request, status: int, message: str, **headers: str) -> Response:
+    def _told(
+        self, request: Request, status: int, message: str, title: str | None = None, **headers: str
+    ) -> Response:
         if status == 401:
             headers["WWW-Authenticate"] = f'Keystone uri="{self._home(request)}/identity"'
-        return answer(self.fault(status, TITLES[status], message), status, **headers)
+        return answer(self.fault(status, title or TITLES[status], message), status, **headers)
 
 
 def answer(document: Any, status: int = 200, **headers: str) -> Response:

@@ -1,7 +1,8 @@
 """Network: networks and their subnets, and which addresses a subnet hands out.
 
 A project sees its own networks and shared ones. Subnets of one network are made one after
-another and never overlap. Ports and addresses are in ports.py.
+another and never overlap. What is made takes of its project's quota in the same transaction,
+and what is removed gives it back (Q1). Ports and addresses are in ports.py.
 """
 
 from __future__ import annotations
@@ -9,14 +10,22 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from sqlalchemy import Row, delete, or_, select, update
+from sqlalchemy import Row, bindparam, delete, or_, select, update
 
+from berthold.companions import quotas
 from berthold.companions.schema import network, network_address, network_port, network_subnet
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger.store import Tx, clock_of, insert, now
 from berthold.neighbours import Actor
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+FIND = select(network).where(network.c.id == bindparam("network"))
+SUBNETS = (
+    select(network_subnet)
+    .where(network_subnet.c.network_id.in_(bindparam("networks", expanding=True)))
+    .order_by(network_subnet.c.created_at, network_subnet.c.id)
+)
 
 # The highest number that an address may have in its subnet (a /64 has more than a row counts).
 LAST_NUMBER = 2**62
@@ -32,7 +41,7 @@ def networks_of(tx: Tx, actor: Actor) -> list[Row[Any]]:
 
 def network_of(tx: Tx, actor: Actor, network_id: str) -> Row[Any]:
     """A network that the actor may see; raises `NotFound`."""
-    row = tx.execute(select(network).where(network.c.id == network_id)).one_or_none()
+    row = tx.execute(FIND, {"network": network_id}).one_or_none()
     if row is None or not (actor.is_admin or row.shared or row.project_id == actor.project_id):
         raise NotFound(f"network {network_id} could not be found")
     return row
@@ -40,14 +49,15 @@ def network_of(tx: Tx, actor: Actor, network_id: str) -> Row[Any]:
 
 def usable_network(tx: Tx, project_id: str, network_id: str) -> Row[Any]:
     """A network that a server of the project may be put on: its own or a shared one."""
-    row = tx.execute(select(network).where(network.c.id == network_id)).one_or_none()
+    row = tx.execute(FIND, {"network": network_id}).one_or_none()
     if row is None or not (row.shared or row.project_id == project_id):
         raise NotFound(f"network {network_id} could not be found")
     return row
 
 
 def make_network(tx: Tx, project_id: str, **fields: Any) -> Row[Any]:
-    """A new network, without subnets."""
+    """A new network, without subnets; `OverQuota` if the project has as many as it may."""
+    quotas.charge(tx, project_id, network=1)
     values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
     return tx.execute(insert(tx, network).values(project_id=project_id, **values).returning(network)).one()
 
@@ -56,14 +66,19 @@ def drop_network(tx: Tx, network_id: str) -> None:
     """Remove a network and its subnets; `WrongState` while a port is on it."""
     if tx.execute(select(network_port.c.id).where(network_port.c.network_id == network_id).limit(1)).first():
         raise WrongState(f"network {network_id} is in use: remove its ports first")
-    tx.execute(delete(network_subnet).where(network_subnet.c.network_id == network_id))
-    tx.execute(delete(network).where(network.c.id == network_id))
+    # The network's row first, as those lock it who make subnets.
+    tx.execute(select(network.c.id).where(network.c.id == network_id).with_for_update()).first()
+    subnets = delete(network_subnet).where(network_subnet.c.network_id == network_id)
+    for row in tx.execute(subnets.returning(network_subnet.c.project_id)).all():
+        quotas.give_back(tx, row.project_id, subnet=1)
+    gone = delete(network).where(network.c.id == network_id).returning(network.c.project_id)
+    for row in tx.execute(gone).all():
+        quotas.give_back(tx, row.project_id, network=1)
 
 
 def subnets_of(tx: Tx, network_ids: list[str]) -> list[Row[Any]]:
     """The subnets of these networks, oldest first."""
-    wanted = select(network_subnet).where(network_subnet.c.network_id.in_(network_ids))
-    return list(tx.execute(wanted.order_by(network_subnet.c.created_at, network_subnet.c.id)))
+    return list(tx.execute(SUBNETS, {"networks": network_ids}))
 
 
 def make_subnet(tx: Tx, project_id: str, network_id: str, cidr: str, **fields: Any) -> Row[Any]:
@@ -88,6 +103,7 @@ def make_subnet(tx: Tx, project_id: str, network_id: str, cidr: str, **fields: A
     for pool in pools:
         if number_in(block, pool["start"]) > number_in(block, pool["end"]):
             raise Malformed(f"the allocation pool {pool['start']} to {pool['end']} is empty")
+    quotas.charge(tx, project_id, subnet=1)
     values = {"id": clock_of(tx).new_id(), "created_at": now(tx), **fields}
     values.update(
         network_id=network_id,
@@ -105,7 +121,9 @@ def drop_subnet(tx: Tx, subnet_id: str) -> None:
     used = select(network_address.c.ip).where(network_address.c.subnet_id == subnet_id).limit(1)
     if tx.execute(used).first():
         raise WrongState(f"subnet {subnet_id} is in use: ports have addresses of it")
-    tx.execute(delete(network_subnet).where(network_subnet.c.id == subnet_id))
+    gone = delete(network_subnet).where(network_subnet.c.id == subnet_id)
+    for row in tx.execute(gone.returning(network_subnet.c.project_id)).all():
+        quotas.give_back(tx, row.project_id, subnet=1)
 
 
 def block_of(cidr: str) -> IpNetwork:

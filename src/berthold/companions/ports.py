@@ -2,21 +2,25 @@
 
 Two racers never share an address, because an address is a row that one port owns; who
 loses an insert takes the next free one. A server is plugged once, in one transaction, and
-after it was unplugged never again: a late `plug` of a superseded move is refused.
+after it was unplugged never again: a late `plug` of a superseded move is refused. Each port
+counts in its project's quota from the transaction that makes it to the one that removes it (Q1).
+Locks are taken in one order: plug, ports that are there, quota, then new ports and addresses.
 Nothing is wired here; the host's agent does that with what a port says.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, delete, func, select, update
+from sqlalchemy import Row, and_, bindparam, delete, func, select, update
 
+from berthold.companions import quotas
 from berthold.companions.network import IpNetwork, networks_of, number_in, subnets_of, usable_network
 from berthold.companions.schema import network, network_address, network_plug, network_port
 from berthold.errors import Malformed, NotFound, Unavailable, WrongState
-from berthold.ledger.store import Store, Tx, clock_of, insert, now
+from berthold.ledger.store import Insert, Store, Tx, clock_of, insert, moment, now
 from berthold.neighbours import Actor, Network, Port
 
 Span = tuple[int, int]
@@ -25,6 +29,51 @@ MAC_PREFIX = "fa:16:3e"
 SERVER_OWNER = "compute:nova"
 # Losing an insert means that somebody else got the address, so the next try finds another.
 TRIES = 200
+
+# What every create needs, built once.
+taken, after = network_address.alias("taken"), network_address.alias("after")
+HELD = select(network_address.c.port_id).where(
+    network_address.c.subnet_id == bindparam("subnet"), network_address.c.number == bindparam("number")
+)
+GAP = (
+    select(func.min(taken.c.number + 1))
+    .select_from(taken)
+    .outerjoin(after, and_(after.c.subnet_id == taken.c.subnet_id, after.c.number == taken.c.number + 1))
+    .where(
+        taken.c.subnet_id == bindparam("subnet"),
+        taken.c.number >= bindparam("first"),
+        taken.c.number < bindparam("last"),
+        after.c.number.is_(None),
+    )
+)
+TAKE = Insert(network_address, lambda row: row.on_conflict_do_nothing().returning(network_address.c.number))
+MAKE = Insert(
+    network_port,
+    lambda row: row.on_conflict_do_nothing(index_elements=["network_id", "mac_address"]).returning(
+        network_port.c.id
+    ),
+)
+PLUG = Insert(network_plug, lambda row: row.on_conflict_do_nothing().returning(network_plug.c.server_id))
+PLUGGED = select(network_plug.c.state).where(network_plug.c.server_id == bindparam("server"))
+BIND = update(network_port).where(network_port.c.server_id == bindparam("server"))
+# A server's ports with their addresses: one row for each address, one for a port without any.
+OF_SERVER = (
+    select(
+        network_port.c.id,
+        network_port.c.network_id,
+        network.c.name,
+        network_port.c.mac_address,
+        network_address.c.ip,
+        network_address.c.subnet_id,
+    )
+    .select_from(
+        network_port.join(network, network.c.id == network_port.c.network_id).outerjoin(
+            network_address, network_address.c.port_id == network_port.c.id
+        )
+    )
+    .where(network_port.c.server_id == bindparam("server"))
+    .order_by(network_port.c.position, network_port.c.id, network_address.c.ip)
+)
 
 
 class EmbeddedNetworks:
@@ -75,7 +124,9 @@ def make_port(
     tx: Tx, project_id: str, network_id: str, fixed: list[dict[str, str]] | None = None, **fields: Any
 ) -> str:
     """A new port on a network; its id. `fixed` wishes addresses: [{"subnet_id"?, "ip_address"?}];
-    without a wish it gets one of the first subnet of either version that has one left."""
+    without a wish it gets one of the first subnet of either version that has one left. `OverQuota`
+    if the project has as many ports as it may."""
+    quotas.charge(tx, project_id, port=1)
     port_id = _new_port(tx, network_id, {"project_id": project_id, **fields})
     subnets = subnets_of(tx, [network_id])
     if fixed is None:
@@ -91,7 +142,12 @@ def make_port(
 
 def drop_ports(tx: Tx, *conditions: Any) -> None:
     """Remove ports and give their addresses back."""
-    ids = [row.id for row in tx.execute(select(network_port.c.id).where(*conditions))]
+    chosen = select(network_port.c.id, network_port.c.project_id).where(*conditions)
+    rows = tx.execute(chosen.order_by(network_port.c.id).with_for_update()).all()
+    owners = Counter(row.project_id for row in rows)
+    for project_id, ports in sorted(owners.items()):
+        quotas.give_back(tx, project_id, port=ports)
+    ids = [row.id for row in rows]
     tx.execute(delete(network_address).where(network_address.c.port_id.in_(ids)))
     tx.execute(delete(network_port).where(network_port.c.id.in_(ids)))
 
@@ -100,14 +156,10 @@ def _new_port(tx: Tx, network_id: str, fields: dict[str, Any]) -> str:
     mac = fields.pop("mac_address", None)
     for _ in range(TRIES):
         address = mac or _draw_mac(tx)
-        values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
-        made = (
-            insert(tx, network_port)
-            .values(network_id=network_id, mac_address=address, **values)
-            .on_conflict_do_nothing(index_elements=["network_id", "mac_address"])
-            .returning(network_port.c.id)
-        )
-        port_id: str | None = tx.execute(made).scalar_one_or_none()
+        present = moment(tx)
+        row = {"id": clock_of(tx).new_id(), "created_at": present, "updated_at": present, **fields}
+        row |= {"network_id": network_id, "mac_address": address}
+        port_id: str | None = tx.execute(MAKE(tx), row).scalar_one_or_none()
         if port_id is not None:
             return port_id
         if mac:
@@ -161,36 +213,16 @@ def _take_next(tx: Tx, subnet: Row[Any], port_id: str) -> bool:
 def _lowest_free(tx: Tx, subnet_id: str, span: Span) -> int | None:
     """The lowest number of the span that nobody is seen to have."""
     first, last = span
-    taken = network_address.alias("taken")
-    after = network_address.alias("after")
-    if not tx.execute(_at(subnet_id, first)).first():
+    if not tx.execute(HELD, {"subnet": subnet_id, "number": first}).first():
         return first
-    gap = (
-        select(func.min(taken.c.number + 1))
-        .select_from(taken)
-        .outerjoin(after, and_(after.c.subnet_id == taken.c.subnet_id, after.c.number == taken.c.number + 1))
-        .where(taken.c.subnet_id == subnet_id, taken.c.number >= first, taken.c.number < last)
-        .where(after.c.number.is_(None))
-    )
-    number: int | None = tx.execute(gap).scalar_one()
+    number: int | None = tx.execute(GAP, {"subnet": subnet_id, "first": first, "last": last}).scalar_one()
     return number
-
-
-def _at(subnet_id: str, number: int) -> Select[tuple[str]]:
-    return select(network_address.c.port_id).where(
-        network_address.c.subnet_id == subnet_id, network_address.c.number == number
-    )
 
 
 def _take(tx: Tx, subnet_id: str, block: IpNetwork, number: int, port_id: str) -> bool:
     """Whether the address is now the port's. The constraint judges, not the look before."""
-    taken = (
-        insert(tx, network_address)
-        .values(subnet_id=subnet_id, number=number, ip=str(block[number]), port_id=port_id)
-        .on_conflict_do_nothing()
-        .returning(network_address.c.number)
-    )
-    return tx.execute(taken).first() is not None
+    row = {"subnet_id": subnet_id, "number": number, "ip": str(block[number]), "port_id": port_id}
+    return tx.execute(TAKE(tx), row).first() is not None
 
 
 # -- Servers on ports ---------------------------------------------------------------------
@@ -198,22 +230,17 @@ def _take(tx: Tx, subnet_id: str, block: IpNetwork, number: int, port_id: str) -
 
 def plug(tx: Tx, project_id: str, server_id: str, wishes: list[dict[str, Any]]) -> list[Port]:
     """The server's ports: made or lent now, or as the first call made them."""
-    first = (
-        insert(tx, network_plug)
-        .values(server_id=server_id, state="plugged", since=now(tx))
-        .on_conflict_do_nothing()
-        .returning(network_plug.c.server_id)
-    )
-    if tx.execute(first).first() is None:
-        state = tx.execute(
-            select(network_plug.c.state).where(network_plug.c.server_id == server_id)
-        ).scalar_one()
-        if state == "unplugged":
+    first = {"server_id": server_id, "state": "plugged", "since": moment(tx)}
+    if tx.execute(PLUG(tx), first).first() is None:
+        if tx.execute(PLUGGED, {"server": server_id}).scalar_one() == "unplugged":
             raise WrongState(f"server {server_id} was unplugged; it gets no ports again")
         return server_ports(tx, server_id)
-    for position, wish in enumerate(wishes):
+    numbered = list(enumerate(wishes))
+    for position, wish in numbered:
         if wish.get("port"):
             _lend(tx, project_id, str(wish["port"]), server_id, position)
+    for position, wish in numbered:
+        if wish.get("port"):
             continue
         wanted = usable_network(tx, project_id, str(wish.get("uuid")))
         fixed = [{"ip_address": str(wish["fixed_ip"])}] if wish.get("fixed_ip") else None
@@ -248,26 +275,18 @@ def _lend(tx: Tx, project_id: str, port_id: str, server_id: str, position: int) 
 
 def server_ports(tx: Tx, server_id: str) -> list[Port]:
     """The ports of a server, first interface first."""
-    names = {row.id: row.name for row in tx.execute(select(network.c.id, network.c.name))}
-    return [
-        Port(
-            id=port.id,
-            network_id=port.network_id,
-            network_name=names[port.network_id],
-            mac_address=port.mac_address,
-            addresses=[
-                {"ip_address": a.ip, "subnet_id": a.subnet_id, "version": 6 if ":" in a.ip else 4}
-                for a in addresses
-            ],
-        )
-        for port, addresses in ports_where(tx, network_port.c.server_id == server_id)
-    ]
+    ports: dict[str, Port] = {}
+    for row in tx.execute(OF_SERVER, {"server": server_id}):
+        port = ports.setdefault(row.id, Port(row.id, row.network_id, row.name, row.mac_address, []))
+        if row.ip is not None:
+            version = 6 if ":" in row.ip else 4
+            port.addresses.append({"ip_address": row.ip, "subnet_id": row.subnet_id, "version": version})
+    return list(ports.values())
 
 
 def bind(tx: Tx, server_id: str, host: str) -> None:
     """The server's ports are on `host` from now on."""
-    ports = update(network_port).where(network_port.c.server_id == server_id)
-    tx.execute(ports.values(host=host, updated_at=now(tx)))
+    tx.execute(BIND, {"server": server_id, "host": host, "updated_at": moment(tx)})
 
 
 def unplug(tx: Tx, server_id: str) -> None:

@@ -6,10 +6,10 @@ import uuid
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
-from sqlalchemy import Row, select
+from sqlalchemy import Row
 from starlette.responses import Response
 
-from berthold.companions import network, ports
+from berthold.companions import network, ports, quotas
 from berthold.companions.http import Asked, Document, Route, answer, nothing, stamp
 from berthold.companions.network_api import (
     Address,
@@ -27,24 +27,13 @@ from berthold.companions.network_api import (
     show_subnet,
     versions,
 )
-from berthold.companions.schema import network as network_table
-from berthold.companions.schema import network_port, network_subnet
+from berthold.companions.quotas import NETWORK_LIMITS
+from berthold.companions.schema import network_port
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger.store import Tx
 
 Mac = Annotated[str, Meta(pattern="^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")]
-NO_LIMIT = -1
-QUOTAS = (
-    "floatingip",
-    "network",
-    "port",
-    "rbac_policy",
-    "router",
-    "security_group",
-    "security_group_rule",
-    "subnet",
-    "subnetpool",
-)
+NOT_LIMITS = ("id", "project_id", "tenant_id", "force", "check_limit")
 
 
 class FixedIp(Struct, forbid_unknown_fields=True):
@@ -70,6 +59,10 @@ class NewPort(Struct, forbid_unknown_fields=True):
 
 class NewPortBody(Struct):
     port: NewPort
+
+
+class NewLimits(Struct):
+    quota: dict[str, Any]
 
 
 def port_document(asked: Asked, row: Row[Any], addresses: list[Row[Any]]) -> Document:
@@ -196,29 +189,53 @@ async def list_extensions(asked: Asked) -> Response:
     return answer({"extensions": []})
 
 
-async def show_quota(asked: Asked) -> Response:
-    """No limits are kept for networks, and this says so."""
-    if asked.path["id"] != asked.actor.project_id:
+# -- Quotas -------------------------------------------------------------------------------
+
+
+def about(asked: Asked) -> str:
+    """The project that the address names: the caller's own, or any for an administrator."""
+    project_id = asked.path["id"]
+    if project_id != asked.actor.project_id:
         asked.need_admin()
-    return answer({"quota": {"project_id": asked.path["id"], **dict.fromkeys(QUOTAS, NO_LIMIT)}})
+    return project_id
+
+
+async def usage(asked: Asked) -> dict[str, quotas.Usage]:
+    return await asked.four.store.read(quotas.of, about(asked), tuple(NETWORK_LIMITS))
+
+
+async def show_quota(asked: Asked) -> Response:
+    limits = {name: each.limit for name, each in (await usage(asked)).items()}
+    return answer({"quota": {"project_id": asked.path["id"], **limits}})
+
+
+async def show_default_quota(asked: Asked) -> Response:
+    return answer({"quota": {"project_id": about(asked), **NETWORK_LIMITS}})
 
 
 async def show_quota_use(asked: Asked) -> Response:
-    if asked.path["id"] != asked.actor.project_id:
-        asked.need_admin()
-    kept = {"network": network_table, "subnet": network_subnet, "port": network_port}
+    kept = await usage(asked)
+    quota = {name: {"limit": each.limit, "used": each.used, "reserved": 0} for name, each in kept.items()}
+    return answer({"quota": quota})
 
-    def look(tx: Tx) -> Document:
-        quota: Document = {}
-        for name in QUOTAS:
-            used = 0
-            if name in kept:
-                mine = select(kept[name].c.id).where(kept[name].c.project_id == asked.path["id"])
-                used = len(tx.execute(mine).all())
-            quota[name] = {"limit": NO_LIMIT, "used": used, "reserved": 0}
-        return quota
 
-    return answer({"quota": await asked.four.store.read(look)})
+async def change_quota(asked: Asked) -> Response:
+    """Limits of a project; with `check_limit` none that is below its use already."""
+    asked.need_admin()
+    wish = (await asked.body(NewLimits)).quota
+    limits = {name: value for name, value in wish.items() if name not in NOT_LIMITS}
+    if unknown := sorted(limits.keys() - NETWORK_LIMITS.keys()):
+        raise Malformed(f"Unrecognized attribute(s) '{', '.join(unknown)}'")
+    wanted, checked = quotas.limits_from(limits), wish.get("check_limit") is True
+    project_id = asked.path["id"]
+    await asked.four.store.write(lambda tx: quotas.set_limits(tx, project_id, wanted, not_below_use=checked))
+    return await show_quota(asked)
+
+
+async def reset_quota(asked: Asked) -> Response:
+    asked.need_admin()
+    await asked.four.store.write(quotas.reset_limits, asked.path["id"], tuple(NETWORK_LIMITS))
+    return nothing()
 
 
 OPEN_ROUTES: tuple[Route, ...] = (
@@ -246,5 +263,9 @@ ROUTES: tuple[Route, ...] = (
     ("GET", "/v2.0/security-group-rules", list_rules),
     ("GET", "/v2.0/extensions", list_extensions),
     ("GET", "/v2.0/quotas/{id}", show_quota),
+    ("PUT", "/v2.0/quotas/{id}", change_quota),
+    ("DELETE", "/v2.0/quotas/{id}", reset_quota),
+    ("GET", "/v2.0/quotas/{id}/default", show_default_quota),
     ("GET", "/v2.0/quotas/{id}/details", show_quota_use),
+    ("GET", "/v2.0/quotas/{id}/details.json", show_quota_use),
 )

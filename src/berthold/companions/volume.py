@@ -3,21 +3,25 @@
 A volume is `creating` until its file is complete; then one guarded write makes it
 `available`. It is attached to one server at most, which a constraint keeps. What a move
 asks for it may ask again: it gets the same volume, and one that was deleted since is not
-made a second time.
+made a second time. A volume takes of its project's quota in the transaction that begins it
+and gives the same back in the one that removes it (Q1).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Row, and_, delete, select, update
 
+from berthold.companions import quotas
 from berthold.companions.files import Files, copy_sparse, storage_speaks
 from berthold.companions.image import EmbeddedImages, image_of
 from berthold.companions.schema import image, volume, volume_attachment, volume_parting
+from berthold.companions.snapshots import Snapshots, ready_snapshot
 from berthold.errors import Failure, Malformed, NotFound, Unavailable, WrongState
 from berthold.ledger.store import Store, Tx, clock_of, insert, now
 from berthold.neighbours import Actor, Volume
@@ -29,6 +33,15 @@ VOLUME_TYPE = "file"
 READY = ("available", "in-use")
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a volume begins as a copy of, of how many of its bytes, and what the row then says of it."""
+
+    path: Path | None = None
+    most: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
 class EmbeddedVolumes:
     """`neighbours.Volumes` on our own tables and a directory of files."""
 
@@ -36,6 +49,7 @@ class EmbeddedVolumes:
         self.store = store
         self.files = Files(directory)
         self.images = images
+        self.snapshots = Snapshots(store, directory.with_name("snapshots"))
 
     async def get(self, actor: Actor, volume_id: str) -> Volume:
         row = await self.store.read(volume_of, actor, volume_id)
@@ -71,9 +85,9 @@ class EmbeddedVolumes:
     async def fill(self, row: Row[Any]) -> None:
         """Write a volume's bytes, as its row asks, and make it available. May be repeated."""
         name = f"{row.id}.{self.store.clock.new_id()}"
-        source, facts = await self._source(row)
-        await self._work(lambda: self._write(name, row.size, source))
-        if not await self.store.write(complete, row.id, name, facts):
+        source = await self._source(row)
+        await self.work(lambda: self._write(name, row.size, source))
+        if not await self.store.write(complete, row.id, name, source.facts):
             self.files.remove(name)
 
     async def attach(
@@ -98,34 +112,38 @@ class EmbeddedVolumes:
         """Where a volume's bytes are."""
         return self.files.path(row.file)
 
-    async def _source(self, row: Row[Any]) -> tuple[Path | None, dict[str, Any]]:
-        """The file that the volume begins as a copy of, and what the row says of it afterwards."""
+    async def _source(self, row: Row[Any]) -> Source:
         if row.image_id:
             of = await self.store.read(_image_row, row.image_id)
             if of is None or of.status != "active":
                 raise NotFound(f"image {row.image_id} is gone or has no data")
-            return self.images.files.path(of.file), {"bootable": True, "image_metadata": told_of(of)}
+            facts = {"bootable": True, "image_metadata": told_of(of)}
+            return Source(self.images.files.path(of.file), None, facts)
+        if row.snapshot_id:
+            of = await self.store.read(ready_snapshot, row.snapshot_id)
+            return Source(self.snapshots.files.path(of.file), of.size * GIB, _facts_of(of))
         if row.source_id:
             of = await self.store.read(volume_row, row.source_id)
             if of.status not in READY:
                 raise WrongState(f"volume {of.id} is {of.status}; it cannot be copied")
-            return self.files.path(of.file), {"bootable": of.bootable, "image_metadata": of.image_metadata}
-        return None, {}
+            # A file may be longer than its volume, after an extension that was refused.
+            return Source(self.files.path(of.file), of.size * GIB, _facts_of(of))
+        return Source()
 
-    def _write(self, name: str, size: int, source: Path | None) -> None:
+    def _write(self, name: str, size: int, source: Source) -> None:
         with self.files.making(name) as file, storage_speaks():
-            if source is not None:
+            if source.path is not None:
                 try:
-                    original = source.open("rb")
+                    original = source.path.open("rb")
                 except FileNotFoundError as gone:
                     raise Unavailable("the bytes to copy from are gone") from gone
                 with original:
-                    copy_sparse(original, file)
+                    copy_sparse(original, file, source.most)
             if file.tell() > size * GIB:
                 raise Malformed(f"what it is to hold is larger than {size} GiB")
             file.truncate(size * GIB)
 
-    async def _work(self, f: Callable[[], T]) -> T:
+    async def work(self, f: Callable[[], T]) -> T:
         """File work: in a thread, except where everything runs in the caller's turn."""
         return f() if self.store.inline else await asyncio.to_thread(f)
 
@@ -141,6 +159,10 @@ def volume_from(row: Row[Any], holder: Row[Any] | None) -> Volume:
         image_id=row.image_id,
         server_id=holder.server_id if holder is not None else None,
     )
+
+
+def _facts_of(of: Row[Any]) -> dict[str, Any]:
+    return {"bootable": of.bootable, "image_metadata": of.image_metadata}
 
 
 def told_of(of: Row[Any]) -> dict[str, Any]:
@@ -221,7 +243,12 @@ def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) 
     values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
     made = insert(tx, volume).values(project_id=project_id, status="creating", move_id=move_id, **values)
     made = made.on_conflict_do_nothing(index_elements=["move_id", "name"]).returning(volume)
-    return tx.execute(made).one_or_none() or tx.execute(select(volume).where(first)).one()
+    row = tx.execute(made).one_or_none()
+    if row is None:
+        return tx.execute(select(volume).where(first)).one()
+    quotas.need_room_for(tx, project_id, row.size)
+    quotas.charge(tx, project_id, volumes=1, gigabytes=row.size)
+    return row
 
 
 def undo_begin(tx: Tx, project_id: str, move_id: str, name: str) -> str | None:
@@ -311,12 +338,13 @@ def drop(tx: Tx, volume_id: str) -> str | None:
     row = tx.execute(locked).one_or_none()
     if row is None or row.status == "deleted":
         return None
-    if row.status == "in-use":
+    if row.status == "in-use" or attachments_of(tx, [volume_id]):
         raise WrongState(f"volume {volume_id} is in use; detach it first")
     if row.move_id is None:
         tx.execute(delete(volume_parting).where(volume_parting.c.volume_id == volume_id))
         tx.execute(delete(volume).where(volume.c.id == volume_id))
     else:
         tx.execute(update(volume).where(volume.c.id == volume_id).values(status="deleted", file=None))
+    quotas.give_back(tx, row.project_id, volumes=1, gigabytes=row.size)
     file: str | None = row.file
     return file

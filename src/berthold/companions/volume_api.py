@@ -1,4 +1,4 @@
-"""Block storage v3 over HTTP. A volume is ready when its creation is answered."""
+"""Block storage v3 over HTTP: volumes. One is ready when its creation is answered."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import uuid
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
-from sqlalchemy import Row, update
+from sqlalchemy import Row
 from starlette.responses import Response
 
-from berthold.companions import image, volume
-from berthold.companions.http import Asked, Document, Route, answer, nothing, page, stamp, yes
-from berthold.companions.schema import volume as volume_table
+from berthold.companions import image, snapshots, volume, volume_changes
+from berthold.companions.http import Asked, Document, answer, nothing, page, stamp, yes
+from berthold.companions.volume_changes import LARGEST_GIB
 from berthold.errors import Malformed, NotFound
-from berthold.ledger.store import Tx, now
+from berthold.ledger.store import Tx
 
-MEDIA_TYPE = "application/vnd.openstack.volume+json;version=3"
 STAMP = "%Y-%m-%dT%H:%M:%S.%f"
 TYPE_NAME = "file"
 TYPE_ID = str(uuid.uuid5(uuid.NAMESPACE_URL, "berthold/volume-type/file"))
-NO_LIMIT = -1
-LARGEST_GIB = 65536
 FAULTS = {
     400: "badRequest",
     401: "unauthorized",
@@ -67,30 +64,10 @@ class VolumeChangeBody(Struct):
 
 def fault(status: int, title: str, message: str) -> Document:
     """A failure as Cinder says it."""
-    return {FAULTS.get(status, "computeFault"): {"code": status, "message": message}}
-
-
-async def versions(asked: Asked) -> Response:
-    return answer(version_list(asked), 300)
-
-
-async def version_3(asked: Asked) -> Response:
-    return answer(version_list(asked))
-
-
-def version_list(asked: Asked) -> Document:
-    version = {
-        "id": "v3.0",
-        "status": "CURRENT",
-        "version": "3.71",
-        "min_version": "3.0",
-        "updated": "2023-08-31T00:00:00Z",
-        "links": [{"rel": "self", "href": f"{asked.home}/volume/v3/"}],
-        "media-types": [
-            {"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}
-        ],
-    }
-    return {"versions": [version]}
+    told: Document = {"code": status, "message": message}
+    if status == 413:
+        told["retryAfter"] = "0"
+    return {FAULTS.get(status, "computeFault"): told}
 
 
 # -- Volumes ------------------------------------------------------------------------------
@@ -113,7 +90,7 @@ def document_of(asked: Asked, row: Row[Any], holder: Row[Any] | None) -> Documen
         "replication_status": None,
         "consistencygroup_id": None,
         "group_id": None,
-        "snapshot_id": None,
+        "snapshot_id": row.snapshot_id,
         "source_volid": row.source_id,
         "backup_id": None,
         "cluster_name": None,
@@ -179,22 +156,22 @@ async def chosen(asked: Asked) -> tuple[list[Document], str | None]:
     return page(asked, [document_of(asked, row, holders.get(row.id)) for row in rows])
 
 
-def listing(asked: Asked, documents: list[Document], following: str | None) -> Document:
-    answered: Document = {"volumes": documents}
+def listing(asked: Asked, noun: str, documents: list[Document], following: str | None) -> Document:
+    answered: Document = {noun: documents}
     if following:
         here = f"{asked.home}{asked.request.url.path}?{following}"
-        answered["volumes_links"] = [{"rel": "next", "href": here}]
+        answered[f"{noun}_links"] = [{"rel": "next", "href": here}]
     return answered
 
 
 async def list_volumes(asked: Asked) -> Response:
     documents, following = await chosen(asked)
     brief = [{key: document[key] for key in ("id", "name", "links")} for document in documents]
-    return answer(listing(asked, brief, following))
+    return answer(listing(asked, "volumes", brief, following))
 
 
 async def list_details(asked: Asked) -> Response:
-    return answer(listing(asked, *await chosen(asked)))
+    return answer(listing(asked, "volumes", *await chosen(asked)))
 
 
 async def show_volume(asked: Asked) -> Response:
@@ -212,12 +189,12 @@ async def make_volume(asked: Asked) -> Response:
     """A volume, blank or as a copy. One that cannot be filled is taken back before the answer."""
     check_project(asked)
     wish = (await asked.body(NewVolumeBody)).volume
-    if wish.snapshot_id or wish.backup_id or wish.consistencygroup_id:
-        raise Malformed("snapshots, backups and consistency groups are not offered here")
+    if wish.backup_id or wish.consistencygroup_id:
+        raise Malformed("backups and consistency groups are not offered here")
     if wish.multiattach:
         raise Malformed("a volume is attached to one server at most here")
-    if wish.imageRef and wish.source_volid:
-        raise Malformed("a volume begins as a copy of one thing: an image or a volume")
+    if len([each for each in (wish.imageRef, wish.source_volid, wish.snapshot_id) if each]) > 1:
+        raise Malformed("a volume begins as a copy of one thing: an image, a volume or a snapshot")
     if wish.volume_type not in (None, "", TYPE_NAME, TYPE_ID):
         raise NotFound(f"volume type {wish.volume_type} could not be found")
     if wish.availability_zone not in (None, "", "nova"):
@@ -228,6 +205,7 @@ async def make_volume(asked: Asked) -> Response:
         "user_id": asked.actor.user_id,
         "image_id": wish.imageRef or None,
         "source_id": wish.source_volid or None,
+        "snapshot_id": wish.snapshot_id or None,
         "size": await asked.four.store.read(size_for, asked, wish),
         "metadata": wish.metadata or {},
     }
@@ -246,6 +224,10 @@ def size_for(tx: Tx, asked: Asked, wish: NewVolume) -> int:
     if wish.source_volid:
         least = volume.volume_of(tx, asked.actor, wish.source_volid).size
         size = size or least
+    if wish.snapshot_id:
+        of = snapshots.snapshot_of(tx, asked.actor, wish.snapshot_id)
+        least = snapshots.ready_snapshot(tx, of.id).size
+        size = size or least
     if wish.imageRef:
         of = image.image_of(tx, asked.actor, wish.imageRef)
         if of.status != "active":
@@ -262,116 +244,12 @@ async def change_volume(asked: Asked) -> Response:
     check_project(asked)
     wish = structs.asdict((await asked.body(VolumeChangeBody)).volume)
     fields = {key: value for key, value in wish.items() if value is not UNSET}
-    await asked.four.store.write(change, asked, fields)
+    await asked.four.store.write(volume_changes.change, asked.actor, asked.path["id"], fields)
     return await shown(asked, asked.path["id"])
-
-
-def change(tx: Tx, asked: Asked, fields: Document) -> None:
-    row = volume.volume_of(tx, asked.actor, asked.path["id"])
-    if "name" in fields and row.move_id is not None:
-        raise Malformed("the volume was made for a server and keeps its name")
-    tx.execute(update(volume_table).where(volume_table.c.id == row.id).values(updated_at=now(tx), **fields))
 
 
 async def delete_volume(asked: Asked) -> Response:
     check_project(asked)
-    row = await asked.four.store.read(volume.volume_of, asked.actor, asked.path["id"])
-    await asked.four.volumes.delete(row.id)
+    await asked.four.store.read(volume_changes.need_no_snapshots, asked.actor, asked.path["id"])
+    await asked.four.volumes.delete(asked.path["id"])
     return nothing(202)
-
-
-# -- Limits and types ---------------------------------------------------------------------
-
-
-async def usage(asked: Asked, project_id: str) -> tuple[int, int]:
-    """How many volumes a project has and how many GiB they are."""
-    rows = await asked.four.store.read(volume.volumes_of, project_id, {})
-    return len(rows), sum(row.size for row in rows)
-
-
-async def show_limits(asked: Asked) -> Response:
-    check_project(asked)
-    volumes, gigabytes = await usage(asked, asked.actor.project_id)
-    absolute = {
-        "maxTotalVolumes": NO_LIMIT,
-        "maxTotalVolumeGigabytes": NO_LIMIT,
-        "maxTotalSnapshots": NO_LIMIT,
-        "maxTotalBackups": NO_LIMIT,
-        "maxTotalBackupGigabytes": NO_LIMIT,
-        "totalVolumesUsed": volumes,
-        "totalGigabytesUsed": gigabytes,
-        "totalSnapshotsUsed": 0,
-        "totalBackupsUsed": 0,
-        "totalBackupGigabytesUsed": 0,
-    }
-    return answer({"limits": {"rate": [], "absolute": absolute}})
-
-
-async def show_quota(asked: Asked) -> Response:
-    """No limits are kept for volumes, and this says so."""
-    wanted = asked.path["id"]
-    if wanted != asked.actor.project_id:
-        asked.need_admin()
-    volumes, gigabytes = await usage(asked, wanted)
-    used = {"volumes": volumes, "gigabytes": gigabytes, "snapshots": 0, "backups": 0}
-    used |= {"backup_gigabytes": 0, "per_volume_gigabytes": 0, "groups": 0}
-    quota: Document = {"id": wanted}
-    for name, in_use in used.items():
-        quota[name] = NO_LIMIT
-        if yes(asked.query.get("usage", "false")):
-            quota[name] = {"limit": NO_LIMIT, "in_use": in_use, "reserved": 0, "allocated": 0}
-    return answer({"quota_set": quota})
-
-
-VOLUME_TYPE = {
-    "id": TYPE_ID,
-    "name": TYPE_NAME,
-    "description": "a sparse file",
-    "is_public": True,
-    "os-volume-type-access:is_public": True,
-    "extra_specs": {},
-    "qos_specs_id": None,
-}
-
-
-async def list_types(asked: Asked) -> Response:
-    return answer({"volume_types": [VOLUME_TYPE]})
-
-
-async def show_type(asked: Asked) -> Response:
-    if asked.path["id"] not in (TYPE_ID, "default"):
-        raise NotFound(f"volume type {asked.path['id']} could not be found")
-    return answer({"volume_type": VOLUME_TYPE})
-
-
-async def list_zones(asked: Asked) -> Response:
-    return answer({"availabilityZoneInfo": [{"zoneName": "nova", "zoneState": {"available": True}}]})
-
-
-OPEN_ROUTES: tuple[Route, ...] = (
-    ("GET", "", versions),
-    ("GET", "/", versions),
-    ("GET", "/v3", version_3),
-    ("GET", "/v3/", version_3),
-)
-
-PATHS: tuple[Route, ...] = (
-    ("GET", "/volumes", list_volumes),
-    ("POST", "/volumes", make_volume),
-    ("GET", "/volumes/detail", list_details),
-    ("GET", "/volumes/{id}", show_volume),
-    ("PUT", "/volumes/{id}", change_volume),
-    ("DELETE", "/volumes/{id}", delete_volume),
-    ("GET", "/limits", show_limits),
-    ("GET", "/types", list_types),
-    ("GET", "/types/{id}", show_type),
-    ("GET", "/os-availability-zone", list_zones),
-    ("GET", "/os-quota-sets/{id}", show_quota),
-    ("GET", "/os-quota-sets/{id}/defaults", show_quota),
-)
-# Every path stands below /v3 and below /v3/{project_id}.
-ROUTES: tuple[Route, ...] = tuple(
-    (method, prefix + path, function)
-    for prefix in ("/v3", "/v3/{project_id}")
-    for method, path, function in PATHS
-)

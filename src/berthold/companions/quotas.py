@@ -1,0 +1,202 @@
+"""Q1 for volumes and networks: what a project uses never exceeds what it may use, racing or not.
+
+A row per project and resource, changed by a guarded update in the transaction that makes the
+thing. A limit lowered below the use takes nothing away; it stops growth only. `per_volume_gigabytes`
+limits each volume and counts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, and_, func, literal, select, update
+
+from berthold.companions.schema import (
+    companion_quota,
+    network,
+    network_port,
+    network_subnet,
+    volume,
+    volume_snapshot,
+)
+from berthold.errors import Malformed, Refused
+from berthold.ledger.store import Tx, greatest, insert
+
+NO_LIMIT = 2**62
+# What each service has a limit for, and what that is until somebody sets another (-1: none). Of what
+# is not offered here there is never any, so its limit is kept whatever it is.
+VOLUME_LIMITS = {
+    "volumes": 1000,
+    "snapshots": 1000,
+    "gigabytes": 100_000,
+    "per_volume_gigabytes": -1,
+    "backups": -1,
+    "backup_gigabytes": -1,
+    "groups": -1,
+}
+NETWORK_LIMITS = {
+    "network": 100,
+    "subnet": 100,
+    "port": 5000,
+    "floatingip": -1,
+    "rbac_policy": -1,
+    "router": -1,
+    "security_group": -1,
+    "security_group_rule": -1,
+    "subnetpool": -1,
+}
+DEFAULTS = {**VOLUME_LIMITS, **NETWORK_LIMITS}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much is used and may be; a `limit` of -1 is none."""
+
+    used: int
+    limit: int
+
+
+class OverQuota(Refused):
+    """Q1 refuses. `resource` is what there would be too much of; the rest is what the sentence says."""
+
+    def __init__(self, resource: str, wanted: int, usage: Usage) -> None:
+        super().__init__("Q1", said(resource, wanted, usage))
+        self.resource = resource
+
+
+def said(resource: str, wanted: int, usage: Usage) -> str:
+    """A refusal in the words that each service's clients know."""
+    if resource == "gigabytes":
+        return (
+            "Requested volume or snapshot exceeds allowed gigabytes quota."
+            f" Requested {wanted}G, quota is {usage.limit}G and {usage.used}G has been consumed."
+        )
+    if resource == "per_volume_gigabytes":
+        return f"Requested volume size {wanted}G is larger than maximum allowed limit {usage.limit}G."
+    if resource in VOLUME_LIMITS:
+        return f"Maximum number of {resource} allowed ({usage.limit}) exceeded for quota '{resource}'."
+    return f"Quota exceeded for resources: ['{resource}']."
+
+
+# -- Looking ------------------------------------------------------------------------------
+
+
+def of(tx: Tx, project_id: str, resources: Collection[str]) -> dict[str, Usage]:
+    """What the project uses and may use of each."""
+    wanted = select(companion_quota).where(
+        companion_quota.c.project_id == project_id, companion_quota.c.resource.in_(resources)
+    )
+    kept = {row.resource: Usage(row.used, _as_limit(row.maximum)) for row in tx.execute(wanted)}
+    return {each: kept.get(each, Usage(0, DEFAULTS[each])) for each in resources}
+
+
+def miscounted(tx: Tx) -> list[tuple[str, str, int, int]]:
+    """Where a counter is not what exists: (project, resource, counted, there). Q1 promises none."""
+    counted = {(row.project_id, row.resource): row.used for row in tx.execute(select(companion_quota))}
+    there: dict[tuple[str, str], int] = {}
+    kept = volume.c.status != "deleted"
+    for resource, table, amount, condition in (
+        ("volumes", volume, func.count(), kept),
+        ("gigabytes", volume, func.sum(volume.c.size), kept),
+        ("snapshots", volume_snapshot, func.count(), True),
+        ("gigabytes", volume_snapshot, func.sum(volume_snapshot.c.size), True),
+        ("network", network, func.count(), True),
+        ("subnet", network_subnet, func.count(), True),
+        ("port", network_port, func.count(), True),
+    ):
+        conditions = (condition,) if isinstance(condition, ColumnElement) else ()
+        query = select(table.c.project_id, amount.label("n")).select_from(table).where(*conditions)
+        for row in tx.execute(query.group_by(table.c.project_id)):
+            key = (row.project_id, resource)
+            there[key] = there.get(key, 0) + int(row.n)
+    return [
+        (*key, counted.get(key, 0), there.get(key, 0))
+        for key in sorted(counted.keys() | there.keys())
+        if counted.get(key, 0) != there.get(key, 0)
+    ]
+
+
+# -- Taking and giving back ---------------------------------------------------------------
+
+
+def charge(tx: Tx, project_id: str, **amounts: int) -> None:
+    """Take so much of each, in one order for all. Raises `OverQuota`; then take nothing else either."""
+    for resource, amount in sorted(amounts.items()):
+        if amount > 0 and not _take(tx, project_id, resource, amount):
+            raise OverQuota(resource, amount, of(tx, project_id, [resource])[resource])
+
+
+def need_room_for(tx: Tx, project_id: str, gigabytes: int) -> None:
+    """Whether one volume may be so large; raises `OverQuota`."""
+    usage = of(tx, project_id, ["per_volume_gigabytes"])["per_volume_gigabytes"]
+    if 0 <= usage.limit < gigabytes:
+        raise OverQuota("per_volume_gigabytes", gigabytes, usage)
+
+
+def give_back(tx: Tx, project_id: str, **amounts: int) -> None:
+    """Return what was taken."""
+    for resource, amount in sorted(amounts.items()):
+        left = companion_quota.c.used - amount
+        given = update(companion_quota).where(_is(project_id, resource))
+        tx.execute(given.values(used=left, ceiling=greatest(tx, companion_quota.c.maximum, left)))
+
+
+def _take(tx: Tx, project_id: str, resource: str, amount: int) -> bool:
+    """Whether there was room, which is now taken."""
+    used = companion_quota.c.used + amount
+    room = and_(_is(project_id, resource), used <= companion_quota.c.maximum)
+    taken = update(companion_quota).where(room).values(used=used)
+    if tx.execute(taken).rowcount:
+        return True
+    _ensure(tx, project_id, resource)
+    return bool(tx.execute(taken).rowcount)
+
+
+# -- Limits -------------------------------------------------------------------------------
+
+
+def limits_from(wish: Mapping[str, Any]) -> dict[str, int]:
+    """Limits as a request names them; `Malformed` says which is none."""
+    for name, limit in wish.items():
+        if isinstance(limit, bool) or not isinstance(limit, int) or not -1 <= limit < 2**31:
+            raise Malformed(f"the limit for {name} is a whole number from -1, which is none, to {2**31 - 1}")
+    return dict(wish)
+
+
+def set_limits(tx: Tx, /, project_id: str, limits: Mapping[str, int], *, not_below_use: bool = False) -> None:
+    """The project may use so much from now on (-1: without limit), of what is named.
+
+    `not_below_use`: `Malformed` for a limit that is less than what is used already.
+    """
+    for resource, limit in sorted(limits.items()):
+        _ensure(tx, project_id, resource)
+        maximum = literal(NO_LIMIT if limit < 0 else limit, BigInteger)
+        mine = _is(project_id, resource)
+        if not_below_use:
+            mine = and_(mine, companion_quota.c.used <= maximum)
+        values = {"maximum": maximum, "ceiling": greatest(tx, maximum, companion_quota.c.used)}
+        if not tx.execute(update(companion_quota).where(mine).values(values)).rowcount:
+            raise Malformed(f"the project uses more than {limit} of {resource} already")
+
+
+def reset_limits(tx: Tx, project_id: str, resources: Collection[str]) -> None:
+    """The project has the default limits again; what is used stays counted."""
+    set_limits(tx, project_id, {each: DEFAULTS[each] for each in resources})
+
+
+def _ensure(tx: Tx, project_id: str, resource: str) -> None:
+    limit = DEFAULTS[resource]
+    number = NO_LIMIT if limit < 0 else limit
+    fields: dict[str, Any] = {"project_id": project_id, "resource": resource}
+    made = insert(tx, companion_quota).values(**fields, used=0, maximum=number, ceiling=number)
+    tx.execute(made.on_conflict_do_nothing())
+
+
+def _is(project_id: str, resource: str) -> ColumnElement[bool]:
+    return and_(companion_quota.c.project_id == project_id, companion_quota.c.resource == resource)
+
+
+def _as_limit(number: int) -> int:
+    return -1 if number >= NO_LIMIT else number
