@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, literal, select, update
+from sqlalchemy import BigInteger, Update, bindparam, literal, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import schema
-from berthold.ledger.store import Tx, greatest, insert
+from berthold.ledger.store import Insert, Tx, greatest
 from berthold.settings import Settings
 
 project, group = schema.project, schema.server_group
 COUNTED = ("instances", "cores", "ram", "server_groups")
 LIMITED = (*COUNTED, "server_group_members")
 NO_LIMIT = 2**62
+INTRODUCE = Insert(project, lambda row: row.on_conflict_do_nothing(index_elements=["id"]))
 
 
 def as_number(limit: int) -> int:
@@ -36,9 +38,7 @@ def ensure_project(tx: Tx, project_id: str, settings: Settings) -> None:
         for end in ("max", "ceiling")
     }
     values["server_group_members_max"] = as_number(settings.quota_server_group_members)
-    tx.execute(
-        insert(tx, project).values(id=project_id, **values).on_conflict_do_nothing(index_elements=["id"])
-    )
+    tx.execute(INTRODUCE(tx), {"id": project_id, **values})
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,25 @@ def charge(tx: Tx, project_id: str, **amounts: int) -> None:
     growing = {what: n for what, n in amounts.items() if n > 0}
     if not growing:
         return
-    row = tx.execute(
-        update(project)
-        .where(
-            project.c.id == project_id,
-            *(project.c[what] + n <= project.c[f"{what}_max"] for what, n in growing.items()),
-        )
-        .values({what: project.c[what] + n for what, n in growing.items()})
-        .returning(project.c.id)
-    ).first()
+    more = {f"more_{what}": n for what, n in growing.items()}
+    row = tx.execute(_charging(tuple(growing)), {"of_project": project_id, **more}).first()
     if row is None:
         raise Refused("Q1", _why_not(tx, project_id, growing))
+
+
+@cache
+def _charging(kinds: tuple[str, ...]) -> Update:
+    """Q1's guard: what is taken of these is still allowed."""
+    grown = {what: project.c[what] + bindparam(f"more_{what}", type_=BigInteger) for what in kinds}
+    return (
+        update(project)
+        .where(
+            project.c.id == bindparam("of_project"),
+            *(total <= project.c[f"{what}_max"] for what, total in grown.items()),
+        )
+        .values(grown)
+        .returning(project.c.id)
+    )
 
 
 def give_back(tx: Tx, project_id: str, **amounts: int) -> None:
