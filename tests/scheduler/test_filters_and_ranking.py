@@ -107,6 +107,9 @@ REFUSALS: dict[str, tuple[Request, Seen, str | None, str, str]] = {
     "where a server is that it avoids": (
         request(different_host=frozenset({"id-node1"})), host(), None, "scheduler hint",
         "a server that different_host names is here"),
+    "somebody came first": (
+        request(queued=frozenset({"id-node1"})), host(), None, "others wait for it",
+        "another server came first and waits for it"),
     "trait missing": (
         request(required_traits=frozenset({"HW_CPU_X86_AVX", "CUSTOM_A"})), host(), None, "traits",
         "the host lacks CUSTOM_A, HW_CPU_X86_AVX"),
@@ -252,6 +255,7 @@ def clouds(draw: st.DrawFn) -> tuple[Request, View]:
         zone=draw(st.sampled_from([None, None, "nova", "west"])),
         same_host=draw(st.none() | ids),
         different_host=draw(ids) if draw(st.booleans()) else frozenset(),
+        queued=draw(ids) if draw(st.booleans()) else frozenset(),
         required_traits=draw(few) if draw(st.booleans()) else frozenset(),
         forbidden_traits=draw(few) if draw(st.booleans()) else frozenset(),
     )

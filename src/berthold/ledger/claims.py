@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, select, update
 
-from berthold.ledger import history, hosts, inventories, schema, seats
+from berthold.ledger import history, hosts, inventories, queue, schema, seats
 from berthold.ledger.store import Tx, clock_of
 
 claim = schema.claim
@@ -54,7 +54,8 @@ OF_SERVER = (
 @dataclass(frozen=True)
 class Want:
     """One claim to take. `host_epoch` is what the asker's view of the host saw, if it had one, and
-    `group_generation` what its ranking saw of a soft group (G3)."""
+    `group_generation` what its ranking saw of a soft group (G3). `ticket`: its number in the queue, None for
+    the last; `patient`: whether it would wait for room (M7)."""
 
     server_id: str
     host_id: str
@@ -63,6 +64,8 @@ class Want:
     host_epoch: int | None = None
     role: str = "target"
     group_generation: int | None = None
+    ticket: int | None = None
+    patient: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Claim:
 def take(tx: Tx, wants: Sequence[Want]) -> list[str]:
     """Claim every want or none; the claims' ids, in the order of `wants`.
 
-    Raises `Refused` with the promise that would be broken: C1, G1, G2, G3, or M5 where the host
+    Raises `Refused` with the promise that would be broken: C1, G1, G2, G3, M7, or M5 where the host
     may not be given anything. The transaction must end with it.
     """
     members = {want.server_id: seats.member_of(tx, want.server_id) for want in wants}
@@ -92,6 +95,8 @@ def take(tx: Tx, wants: Sequence[Want]) -> list[str]:
         host_id: hosts.lock(tx, host_id, epoch=epoch)
         for host_id, epoch in sorted({(want.host_id, want.host_epoch) for want in wants}, key=str)
     }
+    for want in wants:
+        _let_others_go_first(tx, members[want.server_id], want, locked[want.host_id].name)
     for want in wants:
         inventories.use(tx, want.host_id, want.resources)
     for want in wants:
@@ -124,6 +129,13 @@ def _enter_group(tx: Tx, member: seats.Member, want: Want, chosen: set[str]) -> 
         seats.begin_moving(tx, member.group, flight)
     else:
         seats.begin_moving(tx, member.group, want.move_id or want.server_id, members=1)
+
+
+def _let_others_go_first(tx: Tx, member: seats.Member, want: Want, host_name: str) -> None:
+    """M7: nobody overtakes who waits for a place of the same group, nor the patient who waits for room."""
+    group_id = member.group_id if member.rule in seats.RULES else None
+    if group_id or want.patient:
+        queue.let_go_first(tx, want.host_id, host_name, want.ticket, group_id, patient=want.patient)
 
 
 def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> str:

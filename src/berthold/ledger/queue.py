@@ -19,7 +19,7 @@ from sqlalchemy import and_, bindparam, delete, exists, or_, select, text
 
 from berthold.errors import Refused
 from berthold.ledger import schema
-from berthold.ledger.store import Tx, announce, now
+from berthold.ledger.store import Tx, announce, moment
 
 queue = schema.queue
 move = schema.move
@@ -31,34 +31,37 @@ server = schema.server
 ALONE = text("SELECT pg_advisory_xact_lock(hashtext('berthold queue'))")
 LAST = 2**63 - 1
 
+GOOD = and_(queue.c.until > bindparam("present"), text("move.state = 'running'"))
+BEFORE = (
+    select(queue.c.host_id)
+    .join(move, move.c.id == queue.c.move_id)
+    .where(GOOD, queue.c.ticket < bindparam("ticket"))
+)
+SAME_GROUP = queue.c.group_id == bindparam("group")
+# For the asker that would fail at once, and for the one that would wait.
+IN_THE_WAY = {False: BEFORE.where(SAME_GROUP), True: BEFORE.where(or_(SAME_GROUP, queue.c.room))}
+LEAVE = delete(queue).where(queue.c.move_id == bindparam("move")).returning(queue.c.host_id)
+AT = queue.c.host_id == bindparam("host")
+IN_THE_WAY_AT = {patient: before.where(AT) for patient, before in IN_THE_WAY.items()}
 
-def ahead(tx: Tx, ticket: int | None, group_id: str | None, *, patient: bool) -> set[str]:
+
+def ahead(tx: Tx, ticket: int | None, group_id: str | None, *, patient: bool) -> frozenset[str]:
     """The hosts for which somebody waits who came before `ticket` (None: after all others) and wants
     the same: a place of that group, or room if the asker is `patient`, so would wait for it."""
-    return set(tx.execute(_before(tx, ticket, group_id, patient)).scalars())
+    return frozenset(tx.execute(IN_THE_WAY[patient], _asker(tx, ticket, group_id)).scalars())
 
 
 def let_go_first(
     tx: Tx, host_id: str, host_name: str, ticket: int | None, group_id: str | None, *, patient: bool
 ) -> None:
     """Raises `Refused` M7 if somebody who came earlier waits for that host. The caller holds it."""
-    if tx.execute(_before(tx, ticket, group_id, patient).where(queue.c.host_id == host_id)).first():
+    asker = {"host": host_id, **_asker(tx, ticket, group_id)}
+    if tx.execute(IN_THE_WAY_AT[patient], asker).first():
         raise Refused("M7", f"another server came first and waits for a place on host {host_name}", wait=True)
 
 
-def _before(tx: Tx, ticket: int | None, group_id: str | None, patient: bool) -> Any:
-    wants_the_same = [queue.c.group_id == group_id] if group_id else []
-    if patient:
-        wants_the_same.append(queue.c.room)
-    return (
-        select(queue.c.host_id)
-        .join(move, move.c.id == queue.c.move_id)
-        .where(_good(tx), queue.c.ticket < (LAST if ticket is None else ticket), or_(*wants_the_same))
-    )
-
-
-def _good(tx: Tx) -> Any:
-    return and_(queue.c.until > now(tx), move.c.state == "running")
+def _asker(tx: Tx, ticket: int | None, group_id: str | None) -> dict[str, Any]:
+    return {"present": moment(tx), "ticket": LAST if ticket is None else ticket, "group": group_id}
 
 
 def alone(tx: Tx) -> None:
@@ -70,7 +73,8 @@ def alone(tx: Tx) -> None:
 def waiting(tx: Tx, move_ids: Collection[str]) -> set[str]:
     """Those of these moves that wait."""
     rows = select(queue.c.move_id).join(move, move.c.id == queue.c.move_id)
-    return set(tx.execute(rows.where(queue.c.move_id.in_(move_ids), _good(tx))).scalars())
+    mine = queue.c.move_id.in_(list(move_ids))
+    return set(tx.execute(rows.where(mine, GOOD), {"present": moment(tx)}).scalars())
 
 
 def stand(
@@ -81,23 +85,19 @@ def stand(
     standing = dict(tx.execute(select(queue.c.host_id, queue.c.room).where(queue.c.move_id == move_id)).all())
     if standing == dict(hosts):
         return
-    _remove(tx, move_id, standing.keys() - hosts.keys())
     tx.execute(delete(queue).where(queue.c.move_id == move_id))
+    _tell(tx, standing.keys() - hosts.keys())
     for host_id, room in sorted(hosts.items()):
         row = {"move_id": move_id, "host_id": host_id, "ticket": ticket, "group_id": group_id, "room": room}
-        tx.execute(queue.insert().values(**row, until=now(tx) + seconds))
+        tx.execute(queue.insert().values(**row, until=moment(tx) + seconds))
 
 
 def leave(tx: Tx, move_id: str) -> None:
     """The move waits no longer, and those behind it may look again. The caller holds the move."""
-    standing = tx.execute(select(queue.c.host_id).where(queue.c.move_id == move_id)).scalars().all()
-    _remove(tx, move_id, standing)
+    _tell(tx, tx.execute(LEAVE, {"move": move_id}).scalars().all())
 
 
-def _remove(tx: Tx, move_id: str, hosts: Collection[str]) -> None:
-    if not hosts:
-        return
-    tx.execute(delete(queue).where(queue.c.move_id == move_id, queue.c.host_id.in_(hosts)))
+def _tell(tx: Tx, hosts: Collection[str]) -> None:
     for host_id in sorted(hosts):
         announce(tx, f"host:{host_id}")
 
@@ -117,6 +117,7 @@ UNDER_WAY = (
         server.c.name,
         allocation.c["class"],
         allocation.c.amount,
+        exists().where(queue.c.move_id == move.c.id, GOOD).label("waits"),
     )
     .select_from(
         move.join(claim, claim.c.server_id == move.c.server_id)
@@ -134,6 +135,5 @@ UNDER_WAY = (
 def under_way(tx: Tx, but: str) -> Sequence[Mapping[str, Any]]:
     """What servers on the move (`but` one) hold: a row for each claim and resource class, with the
     claim's role and host, the move's id, playbook, state, source and target, and whether it `waits`."""
-    waits = exists().where(queue.c.move_id == move.c.id, _good(tx))
-    rows = tx.execute(UNDER_WAY.add_columns(waits.label("waits")), {"but": but}).mappings()
+    rows = tx.execute(UNDER_WAY, {"but": but, "present": moment(tx)}).mappings()
     return [dict(row) for row in rows]

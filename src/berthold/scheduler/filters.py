@@ -220,6 +220,17 @@ def group(request: Request, host: HostView, view: View) -> str | None:
     return None
 
 
+# -- Who came first -----------------------------------------------------------------------
+
+
+def is_not_waited_for(request: Request, view: View) -> Column | None:
+    return ~only(view, request.queued) if request.queued else None
+
+
+def queue(request: Request, host: HostView, view: View) -> str | None:
+    return "another server came first and waits for it" if host.id in request.queued else None
+
+
 FILTERS: tuple[Filter, ...] = (
     Filter("requested host", "requested host", is_requested_host, requested_host),
     Filter("source host", "source host", is_not_source, source_host),
@@ -231,4 +242,5 @@ FILTERS: tuple[Filter, ...] = (
     Filter("traits", "traits", has_traits, traits),
     Filter("capacity", "capacity", has_room, capacity),
     Filter("group", "group rule", obeys_group, group),
+    Filter("queue", "others wait for it", is_not_waited_for, queue),
 )

@@ -34,7 +34,8 @@ class Request:
     will do, if one was asked for. `source` is the id of the host that the server must leave.
     `ignore` maps the id of each further host that is out of the question to the reason why, such
     as what the ledger said when it refused. `same_host`: the ids of the hosts, one of which it
-    must be, if that was asked for; `different_host`: those that it must not be.
+    must be, if that was asked for; `different_host`: those that it must not be. `queued`: the ids of
+    the hosts for which somebody waits who came earlier.
     """
 
     resources: Mapping[str, int]
@@ -47,5 +48,6 @@ class Request:
     zone: str | None = None
     same_host: frozenset[str] | None = None
     different_host: frozenset[str] = frozenset()
+    queued: frozenset[str] = frozenset()
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
