@@ -140,6 +140,23 @@ PLACES = (
         CLAIM + "('z', 'y', 'h2', 1, 'home', 'affinity', 'pair', NULL, 'h1')",
     ),
 )
+GROUP_MOVE = """
+    INSERT INTO group_move (id, group_id, source_id, target_id, goal_id, state, request_id, user_id,
+                            project_id, created_at, updated_at)
+    VALUES ('v2', '{group}', 'h1', '{target}', '{goal}', '{state}', 'req-2', 'u', 'p', 0, 0)"""
+
+
+def group_move(group: str = "gone", target: str = "h2", goal: str = "h2", state: str = "moving") -> str:
+    return GROUP_MOVE.format(group=group, target=target, goal=goal, state=state)
+
+
+TOGETHER = (
+    Escape("g2_one_group_move", "a second move of the group", group_move("pair")),
+    Escape("g2_one_group_move", "a second while the first settles", group_move("pair", state="settling")),
+    Escape("g2_group_moves_away", "to where it is", group_move(target="h1", goal="h1")),
+    Escape("g2_group_goal", "to a third host", group_move(goal="h0")),
+    Escape("group_move_state", "an unknown state", group_move(state="parked")),
+)
 GROUPS = (
     Escape(
         "server_rule_is_its_groups",
@@ -200,7 +217,7 @@ THINGS = (
     Escape("server_project", "nobody pays", "UPDATE server SET project_id = 'gone' WHERE id = 'n'"),
     Escape("server_condition", "an unknown condition", "UPDATE server SET condition = 'asleep'"),
 )
-ESCAPES = (*CAPACITY, *SEATS, *PLACES, *GROUPS, *MOVES, *THINGS)
+ESCAPES = (*CAPACITY, *SEATS, *PLACES, *TOGETHER, *GROUPS, *MOVES, *THINGS)
 each_escape = pytest.mark.parametrize("escape", ESCAPES, ids=lambda e: f"{e.constraint}: {e.what}")
 
 # Keys that other tables refer to. They hold the primary key, so nothing breaks them alone.
@@ -208,7 +225,8 @@ REFERRED_TO = {"server_group_policy", "server_group_per_host", "server_rule", "s
 
 
 def fill(tx: Connection) -> None:
-    """a has a seat of web on h0; pair lives on h1 with x; t has one of trio's three seats on h0."""
+    """a has a seat of web on h0; pair lives on h1 with x and goes to h2; t has one of trio's three seats
+    on h0."""
     tx.info.update(clock=SeededClock(), topics=[])
     ledger_world.add_hosts(tx, 3, VCPU=4, MEMORY_MB=4096)
     for name, policy, per_host in (
@@ -224,6 +242,7 @@ def fill(tx: Connection) -> None:
         ledger_world.claim(tx, name, host)
     ledger_world.add_move(tx, "a")
     tx.execute(update(schema.move).values(id="m1"))
+    tx.execute(text(group_move("pair").replace("'v2'", "'v1'")))
     tx.execute(text(ASK.format(slot="3", seq=1, state="open").replace("'k2'", "'k1'")))
     tx.execute(schema.provider_trait.insert().values(provider_id="h0", trait="AVX"))
     tx.execute(schema.queue.insert().values(move_id="m1", host_id="h1", ticket=1, room=True, until=0))

@@ -49,6 +49,23 @@ def standing(
     )
 
 
+GROUP_MOVE = (
+    "INSERT INTO group_move (id, group_id, source_id, target_id, goal_id, state, request_id, user_id,"
+    " project_id, created_at, updated_at)"
+    " VALUES ('v1', '{group}', 'h1', 'h2', 'h2', '{state}', 'req-1', 'u', 'p', 0, 0)"
+)
+
+
+def together(group: str, state: str, server: str) -> tuple[str, ...]:
+    """A group move, and the part of a member that holds nothing on the next home."""
+    return (
+        GROUP_MOVE.format(group=group, state=state),
+        f"UPDATE server_group SET moving = 'v1' WHERE id = '{group}'",
+        MOVE.format(server=server),
+        "UPDATE move SET group_move_id = 'v1' WHERE id = 'm2'",
+    )
+
+
 PLANTS = (
     Plant(
         "C1",
@@ -123,6 +140,29 @@ PLANTS = (
             "UPDATE host SET status = 'cleaning' WHERE id = 'h2'",
             *standing("y", "h2", "left", "'affinity', 'pair', NULL, 'h2'"),
         ),
+    ),
+    Plant(
+        "G2",
+        "group {group_id} is on group move {id} and does not say that it moves",
+        {"id": "v1", "group_id": "pair"},
+        (
+            *together("pair", "moving", "x"),
+            "UPDATE server_group SET moving = 'v0' WHERE id = 'pair'",
+            "INSERT INTO group_place VALUES ('pair', 'next', 'h2')",
+            *standing("x", "h2", "target", "'affinity', 'pair', NULL, 'h2'"),
+        ),
+    ),
+    Plant(
+        "G2",
+        "server {server_id} is on group move {id} and holds {held} of the two hosts before all have arrived",
+        {"id": "v1", "server_id": "x", "held": 1},
+        together("pair", "moving", "x"),
+    ),
+    Plant(
+        "G2",
+        "move {id} of server {server_id} belongs to group move {group_move_id}, which is over",
+        {"id": "m2", "server_id": "x", "group_move_id": "v1"},
+        together("pair", "done", "x"),
     ),
     Plant(
         "G4",

@@ -7,7 +7,8 @@ for each promise that was broken at some instant, however short.
     C1  the claims on a host never rise above what it offered (it may offer less later)
     G1  at most `per_host` members of an anti-affinity group hold claims on one host
     G2  an affinity group is on one host; on two only while its one placed member moves, or while
-        its members, and they alone, are evacuated one by one from the one to the other
+        its members, and they alone, go from the one to the other: all together, or evacuated one
+        by one
     M1  what is freed, left or made a home was claimed before, once, by that server there
     M2  a server's home is a live claim of its own; it holds one other claim at most
 """
@@ -20,6 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, create_engine, text
+
+# The policies of claims by which the members of an affinity group go to another host.
+ON_THE_WAY = ("affinity in flight", "affinity as a whole")
 
 
 @dataclass(frozen=True)
@@ -180,14 +184,14 @@ class Replay:
 
     def _together(self, row: Mapping[str, Any], new: Held) -> None:
         """One host; or two, if everything that the group claims is one server's."""
-        if new.rule not in ("affinity", "affinity in flight"):
+        if new.rule not in ("affinity", *ON_THE_WAY):
             return
         placed = [held for held in self.live.values() if held.group == new.group and not held.left]
         hosts, servers = {held.host for held in placed}, {held.server for held in placed}
         if len(hosts) == 1 or (len(hosts) == 2 and len(servers) == 1):
             return
         here = [held.server for held in placed if held is not new]
-        if new.rule == "affinity in flight" and len(hosts) == 2 and new.server in here:
+        if new.rule in ON_THE_WAY and len(hosts) == 2 and new.server in here:
             return
         others = sorted(servers - {new.server})
         elsewhere = ", ".join(sorted(hosts - {new.host}))

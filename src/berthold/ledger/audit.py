@@ -102,6 +102,28 @@ CHECKS = (
             WHERE p.role = 'next' AND g.moving IS NULL""",
     ),
     Check(
+        "G2",
+        "group {group_id} is on group move {id} and does not say that it moves",
+        f"""SELECT v.id, v.group_id FROM group_move v WHERE v.state = 'moving' AND EXISTS
+                  (SELECT 1 FROM move m WHERE m.group_move_id = v.id AND m.state IN {UNFINISHED}) AND NOT EXISTS
+                  (SELECT 1 FROM server_group g WHERE g.id = v.group_id AND g.moving = v.id)""",
+    ),
+    Check(
+        "G2",
+        "server {server_id} is on group move {id} and holds {held} of the two hosts before all have arrived",
+        f"""SELECT v.id, m.server_id, count(c.id) AS held FROM group_move v
+             JOIN move m ON m.group_move_id = v.id AND m.state IN {UNFINISHED}
+             LEFT JOIN claim c ON c.server_id = m.server_id AND c.role <> 'left'
+                  AND c.host_id IN (v.source_id, v.target_id)
+            WHERE v.state = 'moving' GROUP BY v.id, m.server_id HAVING count(c.id) <> 2""",
+    ),
+    Check(
+        "G2",
+        "move {id} of server {server_id} belongs to group move {group_move_id}, which is over",
+        f"""SELECT m.id, m.server_id, m.group_move_id FROM move m LEFT JOIN group_move v ON v.id = m.group_move_id
+            WHERE m.group_move_id IS NOT NULL AND coalesce(v.state, 'done') = 'done' AND m.state IN {UNFINISHED}""",
+    ),
+    Check(
         "G4",
         "claim {id} follows group {group_id}, its server {server_id} does not",
         """SELECT c.id, c.group_id, c.server_id FROM claim c JOIN server s ON s.id = c.server_id

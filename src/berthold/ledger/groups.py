@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 
 from berthold.errors import NotFound, Refused
-from berthold.ledger import claims, history, quotas, schema
+from berthold.ledger import claims, group_moves, history, quotas, schema
 from berthold.ledger.store import Tx, clock_of, greatest, now
 
 group = schema.server_group
@@ -89,6 +89,7 @@ def delete_group(tx: Tx, group_id: str) -> None:
     row = tx.execute(select(group.c.project_id).where(group.c.id == group_id).with_for_update()).first()
     if row is None:
         raise NotFound(f"Instance group {group_id} could not be found.")
+    group_moves.scatter(tx, group_id)
     defer_membership(tx)
     freed = tx.execute(
         update(server)

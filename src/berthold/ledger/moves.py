@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import and_, bindparam, or_, select, text, update
 
 from berthold.errors import NotFound, Stale, WrongState
-from berthold.ledger import outbox, queue, schema
+from berthold.ledger import group_moves, outbox, queue, schema
 from berthold.ledger.store import Tx, announce, clock_of, moment, now
 
 move = schema.move
@@ -57,8 +57,10 @@ def begin(
     user_id: str,
     project_id: str,
     source_id: str | None = None,
+    **part: Any,
 ) -> str:
-    """A new move, for any conductor to take; its id. The caller holds the server's row.
+    """A new move, for any conductor to take; its id. The caller holds the server's row. `part`: further
+    columns of one that is a member's part of a whole-group move.
 
     Raises `WrongState` while the server has an unfinished move (M3).
     """
@@ -82,6 +84,7 @@ def begin(
         "project_id": project_id,
         "created_at": present,
         "updated_at": present,
+        **part,
     }
     tx.execute(INSERT, row)
     announce(tx, "moves")
@@ -109,30 +112,53 @@ def supersede(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     )
     outbox.void(tx, standing["id"])
     queue.leave(tx, standing["id"])
+    if standing["group_move_id"]:
+        announce(tx, group_moves.TOPIC)
     return standing
 
 
-def resume(tx: Tx, move_id: str, *, playbook: str, request_id: str, facts: Mapping[str, Any]) -> None:
-    """Go on with a parked move: `playbook` is one of its continuations. Raises `WrongState`."""
+def resume(
+    tx: Tx,
+    move_id: str,
+    *,
+    playbook: str,
+    request_id: str,
+    facts: Mapping[str, Any],
+    line: int = 0,
+    **columns: Any,
+) -> None:
+    """Go on with a parked move: `playbook` is one of its continuations, which begins at `line`.
+
+    Raises `WrongState`.
+    """
     row = tx.execute(
         update(move)
         .where(move.c.id == move_id, move.c.state == "waiting")
         .values(
             playbook=playbook,
             state="running",
-            line=0,
+            line=line,
             attempt=0,
             until=0,
             facts=dict(facts),
             request_id=request_id,
             line_since=now(tx),
             updated_at=now(tx),
+            **columns,
         )
         .returning(move.c.id)
     ).first()
     if row is None:
         raise WrongState(f"move {move_id} does not wait any more")
     announce(tx, "moves")
+
+
+def recall(tx: Tx, move_id: str) -> None:
+    """Let a move that is on its way forward turn back, if it still can; whoever works on it reads that."""
+    row = tx.execute(select(move.c.state, move.c.facts).where(move.c.id == move_id).with_for_update()).first()
+    if row is not None and row.state == "running":
+        remember(tx, move_id, {**row.facts, "recalled": True})
+        announce(tx, f"move:{move_id}")
 
 
 def unstick(tx: Tx, move_id: str) -> None:

@@ -288,6 +288,41 @@ server = Table(
 Index("server_of_project", server.c.project_id, server.c.created_at)
 Index("server_of_group", server.c.group_id)
 
+# A group that moves as a whole (G2): every member of an affinity group goes from `source_id` to
+# `target_id` and holds both until the last has arrived at `goal_id`, which is the one or, on the way
+# back, the other. Each member's part is a move that names this row. Written by ledger/group_moves.py.
+#   moving     its members are on their way, or wait for the others, or for an operator
+#   settling   all have arrived: what they held on the other host is given up
+#   scattered  the group was deleted (G4): each member's move ends by itself
+group_move = Table(
+    "group_move",
+    metadata,
+    words("id", primary_key=True),
+    words("group_id"),
+    words("source_id"),
+    words("target_id"),
+    words("goal_id"),
+    words("state"),
+    words("request_id"),
+    words("user_id"),
+    words("project_id"),
+    moment("created_at"),
+    moment("updated_at"),
+    CheckConstraint("state IN ('moving','settling','scattered','done')", name="group_move_state"),
+    # G2: a group that moves goes to one other host, and heads for that or back.
+    CheckConstraint("source_id <> target_id", name="g2_group_moves_away"),
+    CheckConstraint("goal_id = source_id OR goal_id = target_id", name="g2_group_goal"),
+)
+# G2: a group is on one move at a time.
+Index(
+    "g2_one_group_move",
+    group_move.c.group_id,
+    unique=True,
+    postgresql_where=text("state IN ('moving','settling')"),
+    sqlite_where=text("state IN ('moving','settling')"),
+)
+Index("group_move_of_group", group_move.c.group_id, group_move.c.created_at)
+
 # One durable saga. `playbook` is the list that it follows, `line` the next line to do (or,
 # while undoing, to undo). `until` is the end of its lease. Written by ledger/moves.py.
 move = Table(
@@ -315,6 +350,7 @@ move = Table(
     words("project_id"),
     moment("created_at"),
     moment("updated_at"),
+    words("group_move_id", nullable=True),  # the group move that it is a member's part of
     UniqueConstraint("id", name="move_one_id"),
     CheckConstraint(
         "state IN ('running','undoing','waiting','stuck','done','undone','superseded')", name="move_state"
@@ -332,6 +368,12 @@ Index(
     sqlite_where=text(_UNFINISHED_SQL),
 )
 Index("move_of_server", move.c.server_id)
+Index(
+    "move_of_group_move",
+    move.c.group_move_id,
+    postgresql_where=text("group_move_id IS NOT NULL"),
+    sqlite_where=text("group_move_id IS NOT NULL"),
+)
 Index(
     "move_to_do",
     move.c.state,

@@ -132,8 +132,10 @@ def flight_from(host_id: str) -> str:
     return f"flight from {host_id}"
 
 
-# The policy under which the history tells a claim of a member of such a group.
+# The policies under which the history tells a claim of a member of such a group, and of one that
+# moves as a whole.
 FLEEING = "affinity in flight"
+WHOLE = "affinity as a whole"
 
 
 def is_fleeing(tx: Tx, group_id: str) -> bool:
