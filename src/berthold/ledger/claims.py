@@ -54,7 +54,8 @@ OF_SERVER = (
 @dataclass(frozen=True)
 class Want:
     """One claim to take. `host_epoch` is what the asker's view of the host saw, if it had one, and
-    `group_generation` what its ranking saw of a soft group (G3). `ticket`: its number in the queue, None for
+    `group_generation` what its ranking saw of a soft group (G3). `group_move`: the whole-group move
+    that it belongs to, which the group's row names already. `ticket`: its number in the queue, None for
     the last; `patient`: whether it would wait for room (M7)."""
 
     server_id: str
@@ -64,6 +65,7 @@ class Want:
     host_epoch: int | None = None
     role: str = "target"
     group_generation: int | None = None
+    group_move: str | None = None
     ticket: int | None = None
     patient: bool = False
 
@@ -115,6 +117,9 @@ def _enter_group(tx: Tx, member: seats.Member, want: Want, chosen: set[str]) -> 
         chosen.add(member.group)  # members that are claimed together were ranked together
     if member.rule != "affinity" or "affinity" not in seats.RULES:
         return
+    if want.group_move:
+        seats.enter(tx, member.group, want.group_move)
+        return
     standing = (
         select(host.c.id, host.c.status)
         .select_from(claim.join(host, claim.c.host_id == host.c.id))
@@ -133,7 +138,7 @@ def _enter_group(tx: Tx, member: seats.Member, want: Want, chosen: set[str]) -> 
 
 def _let_others_go_first(tx: Tx, member: seats.Member, want: Want, host_name: str) -> None:
     """M7: nobody overtakes who waits for a place of the same group, nor the patient who waits for room."""
-    group_id = member.group_id if member.rule in seats.RULES else None
+    group_id = member.group_id if member.rule in seats.RULES and not want.group_move else None
     if group_id or want.patient:
         queue.let_go_first(tx, want.host_id, host_name, want.ticket, group_id, patient=want.patient)
 
@@ -141,7 +146,11 @@ def _let_others_go_first(tx: Tx, member: seats.Member, want: Want, host_name: st
 def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> str:
     new = clock_of(tx).new_id()
     follows = member.rule if member.rule in seats.RULES else None
-    flees = follows == "affinity" and seats.is_fleeing(tx, member.group)
+    told = member.rule
+    if follows == "affinity" and want.group_move:
+        told = seats.WHOLE
+    elif follows == "affinity" and seats.is_fleeing(tx, member.group):
+        told = seats.FLEEING
     tx.execute(
         INSERT,
         {
@@ -172,7 +181,7 @@ def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> st
         host_id=want.host_id,
         move_id=want.move_id,
         group_id=member.group_id,
-        policy=seats.FLEEING if flees else member.rule,
+        policy=told,
         per_host=member.per_host,
         amounts=want.resources,
     )
