@@ -34,6 +34,7 @@ from berthold.settings import Settings
 
 log = structlog.get_logger("berthold.placing")
 
+CHOOSES_ANEW = frozenset({"evacuation", "group-move"})
 LOOKS = 10  # that found candidates, all of which were lost
 RANKED_AGAIN = 10  # since another member of a soft group had chosen
 
@@ -162,11 +163,11 @@ def _may_stay(scene: Scene, line: Place, settings: Settings) -> bool:
 
 
 def _home(tx: Tx, group: Mapping[str, Any] | None, move: Mapping[str, Any]) -> str | None:
-    """Where an affinity group's members must be. A lone member may choose anew, and so may the first
-    that is evacuated; the others follow it."""
+    """Where an affinity group's members must be. A lone member may choose anew, and so may a group that
+    moves as a whole, and the first that is evacuated; the others follow it."""
     if group is None or group["policy"] != "affinity" or group["members"] == 1:
         return None
     places = view.places_of_group(tx, group["id"])
-    if move["source_id"] == places.get("home") and (move["kind"] == "evacuation" or "next" in places):
+    if move["source_id"] == places.get("home") and (move["kind"] in CHOOSES_ANEW or "next" in places):
         return places.get("next")
     return places.get("home")
