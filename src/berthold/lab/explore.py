@@ -69,6 +69,14 @@ class Told:
     result: Any = None
 
 
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A world as it was between two turns: its photograph, and what the future depends on of it."""
+
+    photograph: Any
+    rows: bytes
+
+
 @dataclass
 class Explored:
     """How much was looked at. `orders` ran to their end; `turns` were taken; `states` were met."""
@@ -103,10 +111,11 @@ class Explorer:
     found: Explored = field(default_factory=Explored)
     _seen: set[bytes] = field(default_factory=set)
     _sound: set[bytes] = field(default_factory=set)
+    _at: Moment | None = None  # what the world is at, where that is known
 
     def explore(self) -> Explored:
         """Look at everything. Raises `Broken` at the first order that goes wrong."""
-        return self._with_switching(lambda: self._branch(self.world.photograph(), self._begun(), (), ()))
+        return self._with_switching(lambda: self._branch(self._moment(), self._begun(), (), ()))
 
     def play(self, choices: Choices) -> Explored:
         """One order, decided by `choices`: random runs, and schedules again."""
@@ -128,20 +137,26 @@ class Explorer:
         return {name: Told() for name in self.actors}
 
     def _branch(
-        self, photograph: Any, told: dict[str, Told], story: tuple[str, ...], schedule: tuple[int, ...]
+        self, before: Moment, told: dict[str, Told], story: tuple[str, ...], schedule: tuple[int, ...]
     ) -> None:
         open_ = [name for name in self.actors if not told[name].over]
         if not open_:
             self._end(told, story, schedule)
             return
         for number, name in enumerate(open_):
-            self.world.restore(photograph)
+            if self._at is not before:
+                self.world.restore(before.photograph)
+                self._at = before
             after = {**told, name: self._take_turn(name, told[name])}
             tale, taken = (*story, _line(name, after[name])), (*schedule, number)
-            state = self._check(after, tale, taken)
-            if state is None:
-                continue
-            self._branch(self.world.photograph(), after, tale, taken)
+            rows = self._rows() if self._at is None else before.rows
+            if self._check(after, rows, tale, taken):
+                self._branch(self._at or self._moment(rows), after, tale, taken)
+
+    def _moment(self, rows: bytes | None = None) -> Moment:
+        """The world as it is now."""
+        self._at = Moment(self.world.photograph(), rows or self._rows())
+        return self._at
 
     def _one(self, choices: Choices) -> None:
         told, story = self._begun(), tuple[str, ...]()
@@ -149,7 +164,7 @@ class Explorer:
             name = choices.pick(open_, "whose turn")
             told[name] = self._take_turn(name, told[name])
             story = (*story, _line(name, told[name]))
-            self._check(told, story, choices.schedule())
+            self._check(told, self._rows(), story, choices.schedule())
         self._end(told, story, choices.schedule())
 
     # -- Turns ----------------------------------------------------------------------------
@@ -165,6 +180,8 @@ class Explorer:
             waiting = _tell(work, gave)
         self._draw(name, len(told.gave) + 1, "in")
         gave = _do(waiting)
+        if not waiting.looks:
+            self._at = None
         return self._hear(name, work, Told((*told.gave, gave), told.known_from))
 
     def _hear(self, name: str, work: Coroutine[Any, Any, Any], told: Told) -> Told:
@@ -186,9 +203,10 @@ class Explorer:
 
     # -- Checks ---------------------------------------------------------------------------
 
-    def _check(self, told: dict[str, Told], story: Sequence[str], schedule: Sequence[int]) -> bytes | None:
-        """The state; None if it need not be gone on from."""
-        rows = self._rows()
+    def _check(
+        self, told: dict[str, Told], rows: bytes, story: Sequence[str], schedule: Sequence[int]
+    ) -> bool:
+        """Whether this state is to be gone on from."""
         if rows not in self._sound:
             self._sound.add(rows)
             if problems := self.always(self.world):
@@ -199,10 +217,10 @@ class Explorer:
             state.update(repr((name, len(past.gave), past.over, past.result, known)).encode())
         digest = state.digest()
         if digest in self._seen:
-            return None if self.prune else digest
+            return not self.prune
         self._seen.add(digest)
         self.found.states = len(self._seen)
-        return digest
+        return True
 
     def _rows(self) -> bytes:
         """Everything that what follows depends on, as a digest."""
@@ -213,6 +231,7 @@ class Explorer:
 
     def _end(self, told: dict[str, Told], story: Sequence[str], schedule: Sequence[int]) -> None:
         self.found.orders += 1
+        self._at = None  # what is asked at the end may go on with the world
         self.world.store.switching = False
         try:
             problems = self.at_end(self.world, {name: past.result for name, past in told.items()})

@@ -18,16 +18,18 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Turn:
     """Something that happens at one instant: `do` is a transaction, or what an agent does. Where a
-    coroutine yields one, an explorer may let others go first, and then sends what `do` gave."""
+    coroutine yields one, an explorer may let others go first, and then sends what `do` gave.
+    One that only `looks` leaves the world as it was."""
 
     name: str
     do: Callable[[], Any]
+    looks: bool = False
 
 
 @coroutine
-def turn(name: str, do: Callable[[], T]) -> Generator[Turn, T, T]:
+def turn(name: str, do: Callable[[], T], *, looks: bool = False) -> Generator[Turn, T, T]:
     """One turn, when it is this actor's."""
-    return (yield Turn(name, do))
+    return (yield Turn(name, do, looks))
 
 
 class LabStore(Store):
@@ -48,7 +50,7 @@ class LabStore(Store):
 
     async def read(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self.switching:
-            return await turn(f.__name__, lambda: self.read_now(f, *args, **kwargs))
+            return await turn(f.__name__, lambda: self.read_now(f, *args, **kwargs), looks=True)
         return self.read_now(f, *args, **kwargs)
 
     def connection(self) -> sqlite3.Connection:

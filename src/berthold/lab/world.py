@@ -350,10 +350,11 @@ class World:
             (self.companions.volumes.files, volume.files_named),
             (self.companions.images.files, image.files_named),
         ):
-            named = self.store.read_now(naming)
-            for file in files.directory.iterdir():
-                if file.name not in named:
-                    file.unlink()
+            if present := list(files.directory.iterdir()):
+                named = self.store.read_now(naming)
+                for file in present:
+                    if file.name not in named:
+                        file.unlink()
         self.ground.restore(ground)
         self.clock.chance().setstate(chance)
         self.clock.advance(moment - self.clock.now())
