@@ -14,6 +14,7 @@ import structlog
 from berthold.errors import Stale, Unavailable
 from berthold.ledger import moves
 from berthold.ledger.store import Store
+from berthold.moves.auditor import Auditor
 from berthold.moves.runner import Runner
 from berthold.neighbours import Neighbours
 from berthold.settings import Settings
@@ -29,13 +30,15 @@ class Conductor:
         self.settings = settings
         self.name = f"{name}/{store.clock.new_id()[:8]}"
         self.runner = Runner(store, neighbours, settings)
+        self.auditor = Auditor(store, settings, self.name)
         self._held: dict[moves.Lease, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Take and step moves until told to stop, then let go of all leases."""
         with self.store.bus.subscribe("moves") as news:
-            beside = [asyncio.create_task(self._renew()), asyncio.create_task(self.runner.watch.run())]
+            works = (self._renew(), self.runner.watch.run(), self.auditor.run())
+            beside = [asyncio.create_task(work) for work in works]
             try:
                 while not self._stopping.is_set():
                     if not await self._take():

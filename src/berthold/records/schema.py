@@ -138,3 +138,30 @@ progress = Table(
     count("disk_remaining_bytes"),
     moment("told_at"),
 )
+
+# What the auditor has found and still stands; a row goes once it is found no more. `key` is the
+# same for the same trouble, however often it is found. Written by records/violations.py.
+violation = Table(
+    "violation",
+    metadata,
+    words("key", primary_key=True),
+    words("rule"),
+    words("says"),
+    document("servers", "[]"),
+    words("group_id", nullable=True),
+    words("host_id", nullable=True),
+    moment("since"),
+    moment("seen_at"),
+)
+
+# What one process of many does for all, in turns: whose turn it is, until when, and which turn
+# this is. Written by records/duties.py.
+duty = Table(
+    "duty",
+    metadata,
+    words("name", primary_key=True),
+    words("owner"),
+    count("turn", server_default="1"),
+    moment("until"),
+    moment("done_at", nullable=True),  # when a turn was last done to its end
+)
