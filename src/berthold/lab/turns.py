@@ -7,12 +7,17 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from types import coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import MetaData
 
 from berthold.clock import Clock
 from berthold.ledger.store import Store, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_EMPTY: WeakKeyDictionary[MetaData, bytes] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,16 @@ class LabStore(Store):
         if self.switching:
             return await turn(f.__name__, lambda: self.read_now(f, *args, **kwargs), looks=True)
         return self.read_now(f, *args, **kwargs)
+
+    def make(self, tables: MetaData) -> None:
+        """Make these tables. In memory what an empty database looks like is worked out once."""
+        if self.writer.url.database:
+            tables.create_all(self.writer)
+        elif empty := _EMPTY.get(tables):
+            self.connection().deserialize(empty)
+        else:
+            tables.create_all(self.writer)
+            _EMPTY[tables] = self.connection().serialize()
 
     def connection(self) -> sqlite3.Connection:
         """The one connection that everything is in."""

@@ -77,7 +77,7 @@ class World:
         self.clock = SeededClock(seed)
         self.settings = settings or Settings()
         self.store = LabStore(self.clock, url)
-        tables.create_all(self.store.writer)
+        self.store.make(tables)
         self.ground = Ground(":memory:", clock=self.clock)
         self.door = AgentDoor(self.store)
         self._directory = tempfile.TemporaryDirectory(prefix="berthold-lab-")

@@ -100,11 +100,15 @@ def fit(request: Request, view: View) -> Column:
 
 def refuse(request: Request, host: HostView, view: View) -> Refusal | None:
     """The first filter's "no" to this host, or None if it will do."""
+    return next(refusals(request, host, view), None)
+
+
+def refusals(request: Request, host: HostView, view: View) -> Iterator[Refusal]:
+    """Every filter's "no" to this host."""
     for filter in FILTERS:
         reason = filter.refuse(request, host, view)
         if reason is not None:
-            return Refusal(filter.name, filter.cause, reason)
-    return None
+            yield Refusal(filter.name, filter.cause, reason)
 
 
 def _by_weight(request: Request, supply: Supply, rows: Column, chance: random.Random) -> Iterator[int]:
