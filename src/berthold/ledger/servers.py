@@ -74,6 +74,20 @@ def hold(tx: Tx, server_id: str) -> Mapping[str, Any]:
     return dict(row)
 
 
+def of_group(tx: Tx, group_id: str) -> list[Mapping[str, Any]]:
+    """The rows of all members of the group."""
+    members = select(server).where(server.c.group_id == group_id, server.c.deleted_at.is_(None))
+    return [dict(row) for row in tx.execute(members.order_by(server.c.id)).mappings()]
+
+
+def hold_members(tx: Tx, group_id: str) -> list[Mapping[str, Any]]:
+    """Hold the rows of all members of the group, in one order: until the transaction ends nothing is
+    begun for any of them. The caller holds the group's row."""
+    members = select(server).where(server.c.group_id == group_id, server.c.deleted_at.is_(None))
+    rows = tx.execute(members.order_by(server.c.id).with_for_update(key_share=True)).mappings()
+    return [dict(row) for row in rows]
+
+
 def find(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     """The row, deleted or not."""
     row = tx.execute(FIND, {"server": server_id}).mappings().first()

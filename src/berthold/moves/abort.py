@@ -28,7 +28,8 @@ def abort(tx: Tx, server_id: str, number: int, by: By, *, only: frozenset[str] =
     """
     server = hold(tx, server_id, by)
     move = moves.unfinished(tx, server_id)
-    if move is None or move["state"] not in moves.WORKED_ON or line_of(move).task != "migrating":
+    live = move is not None and move["kind"] == "live-migration" and move["state"] in moves.WORKED_ON
+    if move is None or not live or line_of(move).task != "migrating":
         raise WrongState(cannot("abort live migration", server, move))
     if move["number"] != number:
         raise NotFound(f"Migration {number} not found for instance {server_id}")

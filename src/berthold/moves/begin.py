@@ -223,7 +223,7 @@ def revert(tx: Tx, server_id: str, by: By) -> None:
 def _continue(tx: Tx, server_id: str, by: By, playbook: str, action: str) -> None:
     server = hold(tx, server_id, by)
     move = moves.unfinished(tx, server_id)
-    if move is None or move["state"] != "waiting":
+    if move is None or move["state"] != "waiting" or move["group_move_id"]:
         raise WrongState(cannot(action, server, move))
     number = actions.begin(
         tx,
@@ -302,6 +302,8 @@ def cannot(action: str, server: Mapping[str, Any], move: Mapping[str, Any] | Non
 
 
 def check_host(tx: Tx, name: str, home: claims.Claim) -> None:
+    if move is not None and move["group_move_id"]:
+        what += ", with its whole group (operators go on with `berthold group move`, --resume or --back)"
     """Raises `Malformed` for a target host that cannot be meant."""
     try:
         wanted = hosts.by_name(tx, name)

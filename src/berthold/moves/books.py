@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from berthold.moves.create import CREATE
 from berthold.moves.delete import DELETE
 from berthold.moves.evacuate import EVACUATION
+from berthold.moves.group_move import (
+    GROUP_ARRIVAL,
+    GROUP_EVACUATION,
+    GROUP_LIVE_MIGRATION,
+    GROUP_MIGRATION,
+    GROUP_RETURN,
+)
 from berthold.moves.live_migrate import LIVE_MIGRATION
 from berthold.moves.playbook import Playbook
 from berthold.moves.power import (
@@ -36,6 +43,11 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         RESIZE,
         CONFIRM_RESIZE,
         REVERT_RESIZE,
+        GROUP_LIVE_MIGRATION,
+        GROUP_MIGRATION,
+        GROUP_EVACUATION,
+        GROUP_ARRIVAL,
+        GROUP_RETURN,
         EVACUATION,
         SHELVE,
         SHELVE_AND_OFFLOAD,

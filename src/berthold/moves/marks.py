@@ -37,7 +37,7 @@ def reset_state(tx: Tx, server_id: str, condition: str) -> None:
     server = servers.hold(tx, server_id)
     if move := moves.unfinished(tx, server_id):
         hint = {
-            "waiting": "confirm or revert it first",
+            "waiting": "its group must arrive" if move["group_move_id"] else "confirm or revert it first",
             "stuck": f"resume move {move['id']} or delete the server",
         }.get(move["state"], "wait until it has ended")
         raise WrongState(f"Cannot reset the state of instance {server_id} during its {move['kind']}: {hint}.")

@@ -4,7 +4,8 @@
 * `Place` offers the scheduler's candidates to the ledger until one is granted.
 * `Ask` asks agents; an ask is idempotent and may be repeated.
 * `Call` asks a neighbour; idempotent by the move's id.
-* `Park` leaves the move to wait for its owner's next word; no lease, claims kept.
+* `Park` leaves the move to wait for its owner's next word; no lease, claims kept. A move that is
+  walked back to one waits there.
 * `PointOfNoReturn` divides the list. Above it every line has an undo, and a failed move is
   walked back, beginning with the line that failed, since a call that timed out may have
   happened. Below it nothing is undone: the line is tried again.
@@ -202,7 +203,7 @@ class Playbook:
         object.__setattr__(self, "ends", ends)
         object.__setattr__(self, "failed", failed)
         for line in self.lines[: self.no_return]:
-            assert isinstance(line, Place) or getattr(line, "undo", None), (
+            assert isinstance(line, Place | Park) or getattr(line, "undo", None), (
                 f"{name}: {line.name!r} comes before the point of no return and has no undo"
             )
         for line in self.lines[self.no_return :]:

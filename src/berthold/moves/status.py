@@ -63,7 +63,7 @@ def status_of(server: Mapping[str, Any], move: Mapping[str, Any] | None) -> Stat
     if move["state"] == "stuck":
         return Status("ERROR", "error", None, power, 0)
     line = line_of(move)
-    if move["state"] == "waiting" or move["playbook"] == "confirm-resize":
+    if (move["state"] == "waiting" and not line.task) or move["playbook"] == "confirm-resize":
         return Status("VERIFY_RESIZE", "resized", line.task, power, 0)
     if move["playbook"] == "revert-resize":
         vm_state = "resized"

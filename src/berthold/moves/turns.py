@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import select
 
-from berthold.ledger import claims, moves, outbox, schema, servers
-from berthold.ledger.store import Tx, moment
+from berthold.ledger import claims, group_moves, moves, outbox, schema, servers
+from berthold.ledger.store import Tx, announce, moment
 from berthold.moves import steps
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble
@@ -51,7 +51,7 @@ def can_return(scene: Scene) -> bool:
 
 def is_aborted(scene: Scene) -> bool:
     """Whether somebody wants the move undone and it still can be."""
-    return bool(scene.facts.get("abort")) and can_return(scene)
+    return bool(scene.facts.get("abort") or scene.facts.get("recalled")) and can_return(scene)
 
 
 def scene_of(tx: Tx, row: Mapping[str, Any]) -> Scene:
@@ -227,11 +227,16 @@ def _begin(
     return Outcome(state, wait_s=LOOK_AGAIN_S if waits else 0.0)
 
 
-def _end(tx: Tx, lease: moves.Lease, scene: Scene, state: str, **columns: Any) -> Outcome:
+def _end(
+    tx: Tx, lease: moves.Lease, scene: Scene, state: str, *, failed: bool = False, **columns: Any
+) -> Outcome:
     moves.write(tx, lease, state=state, owner=None, until=0, **columns)
-    actions.end(tx, scene.facts["action"], failed=state == "undone")
+    if action := scene.facts.get("action"):
+        actions.end(tx, action, failed=failed)
     if abort := scene.facts.get("abort"):
-        _end_abort(tx, scene, abort, too_late=state != "undone")
+        _end_abort(tx, scene, abort, too_late=not failed)
+    if scene.move["group_move_id"]:
+        announce(tx, group_moves.TOPIC)
     return Outcome(state)
 
 
@@ -310,11 +315,13 @@ def _leave_place(tx: Tx, lease: moves.Lease, scene: Scene) -> Outcome:
 
 def _step_back(tx: Tx, lease: moves.Lease, scene: Scene) -> Outcome:
     number = scene.move["line"] - 1
+    if number >= 0 and isinstance(book_of(scene).lines[number], Park):
+        return _end(tx, lease, scene, "waiting", failed=True, line=number)
     if number >= 0:
         return _begin(tx, lease, scene, state="undoing", line=number)
     if failed := book_of(scene).failed:
         failed(tx, scene)
-    return _end(tx, lease, scene, "undone")
+    return _end(tx, lease, scene, "undone", failed=True)
 
 
 def retry_undo(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) -> Outcome:

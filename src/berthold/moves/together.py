@@ -1,0 +1,329 @@
+"""Whole-group moves: every member of an affinity group goes to one new host, or none does (G2).
+
+`begin` claims a place there for every member and begins each member's part, in one transaction.
+From then on each part is a move like any other (`moves/group_move.py`), which waits when it has
+arrived, and also when it cannot go on: then the group move is *held*, until an operator lets it go
+`forward` again or `back`. Both hosts stay claimed for all, so either is possible until the last has
+arrived; only then the other host is given up.
+
+What is due follows from the rows alone: which parts wait, and where. `tend` looks and does it, in
+one transaction per group move. Whoever ends a part wakes those who tend (`Conductor`), and they
+look once a second in any case; so nothing depends on who has seen what, or on who has died.
+
+Deleting a member takes the place of its part (M3), and the others no longer wait for it. Deleting
+the group ends the rule (G4): each part then ends by itself, where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from berthold.errors import NotFound, WrongState
+from berthold.ledger import claims, group_moves, moves, servers, view
+from berthold.ledger.store import Tx
+from berthold.moves import steps
+from berthold.moves.begin import By
+from berthold.records import actions
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a member goes: the kind of its move, its playbook, and what Nova calls that."""
+
+    kind: str
+    playbook: str
+    action: str
+
+
+ALIVE = Way("live-migration", "group-live-migration", "live-migration")
+COLD = Way("migration", "group-migration", "migrate")
+ANEW = Way("evacuation", "group-evacuation", "evacuate")
+
+CAN_GO = frozenset({"active", "stopped"})
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A group that could move now: its row, the host it lives on, its name, and who goes."""
+
+    group: Row
+    source: claims.Claim
+    servers: tuple[Row, ...]
+
+
+# -- Who may go ---------------------------------------------------------------------------
+
+
+def departure(tx: Tx, group_id: str, by: By, members: Iterable[Row] | None = None) -> Departure:
+    """The group, if it can move as a whole. `members`: their rows, where the caller holds them.
+
+    Raises `NotFound`; `WrongState`, which names each member that cannot go and why. Whoever has no
+    place (it is shelved and offloaded, or was never built) stays as it is.
+    """
+    group = view.group_of(tx, group_id)
+    if group is None:
+        raise NotFound(f"Instance group {group_id} could not be found.")
+    if group["policy"] != "affinity":
+        raise WrongState(
+            f"Group {group['name']} cannot move as a whole: its policy is {group['policy']}, and only the"
+            " members of an affinity group share a host."
+        )
+    rows = servers.of_group(tx, group_id) if members is None else members
+    homes = {row["id"]: _home(tx, row["id"]) for row in rows}
+    problems = [why for row in rows if (why := _problem(tx, row, homes[row["id"]], by))]
+    if problems:
+        raise WrongState(f"Group {group['name']} cannot move now: {'; '.join(problems)}.")
+    going = [(row, home) for row in rows if (home := homes[row["id"]]) is not None]
+    if not going:
+        raise WrongState(f"Group {group['name']} cannot move: none of its members is on a host.")
+    return Departure(group, going[0][1], tuple(row for row, _ in going))
+
+
+def _home(tx: Tx, server_id: str) -> claims.Claim | None:
+    return next((claim for claim in claims.of_server(tx, server_id) if claim.role == "home"), None)
+
+
+def _problem(tx: Tx, server: Row, home: claims.Claim | None, by: By) -> str | None:
+    """Why this member keeps its group from moving, if it does."""
+    named = f"{server['name']} ({server['id']})"
+    if move := moves.unfinished(tx, server["id"]):
+        return f"the {move['kind']} of {named} is {move['state']}"
+    if home is None:
+        return None
+    if server["condition"] not in CAN_GO:
+        return f"{named} is {server['condition']}, and can only go active or stopped"
+    if server["locked"] and not by.is_admin:
+        return f"{named} is locked"
+    if home.host_status == "fenced":
+        return f"the host of {named} is fenced: evacuate it"
+    return None
+
+
+# -- Beginning ----------------------------------------------------------------------------
+
+
+def begin(tx: Tx, group_id: str, by: By, target_id: str, host_epoch: int | None = None) -> str:
+    """Claim a place on the target for every member, and begin every member's part; the group move's id.
+
+    Raises as `departure` does, and what `claims.take` raises; then nothing is changed.
+    """
+    seen = departure(tx, group_id, by)  # before anything is held: most refusals are told here
+    whole = group_moves.begin(
+        tx,
+        group_id=group_id,
+        source_id=seen.source.host_id,
+        target_id=target_id,
+        request_id=by.request_id,
+        user_id=by.user_id,
+        project_id=by.project_id,
+    )
+    going = departure(tx, group_id, by, servers.hold_members(tx, group_id))
+    parts = {
+        server["id"]: moves.begin(
+            tx,
+            server_id=server["id"],
+            kind=ALIVE.kind,
+            playbook=ALIVE.playbook,
+            wish={},
+            request_id=by.request_id,
+            user_id=by.user_id,
+            project_id=by.project_id,
+            source_id=going.source.host_id,
+            target_id=target_id,
+            state="waiting",
+            group_move_id=whole,
+        )
+        for server in going.servers
+    }
+    claims.take(
+        tx,
+        [
+            claims.Want(
+                server["id"],
+                target_id,
+                steps.resources_of(server["flavor"]),
+                parts[server["id"]],
+                host_epoch,
+                group_move=whole,
+            )
+            for server in going.servers
+        ],
+    )
+    for part in group_moves.members(tx, whole):
+        _go(tx, part, target_id, by)
+    return whole
+
+
+# -- An operator's word -------------------------------------------------------------------
+
+
+def forward(tx: Tx, group_id: str, by: By) -> str:
+    """Let a group move that is held go on to its new host; its id. Repeated it does nothing more.
+
+    Raises `NotFound`, or `WrongState` where there is nothing to go on with.
+    """
+    whole, parts = _under_way(tx, group_id)
+    keeping = [part for part in parts if _keeps(part, whole["goal_id"])]
+    returning = whole["goal_id"] != whole["target_id"]
+    if returning and not keeping:
+        raise WrongState("The group is on its way back; ask for a new move once it has returned.")
+    if keeping and all(part["state"] == "undoing" for part in keeping):
+        raise WrongState("What could not go on is still being walked back; try again in a moment.")
+    _head_for(tx, whole, parts, whole["target_id"], by)
+    return str(whole["id"])
+
+
+def back(tx: Tx, group_id: str, by: By) -> str:
+    """Take a group move back to where it came from; its id. Possible until the last member has
+    arrived; repeated it does nothing more, but for members that were kept on the way back.
+
+    Raises `NotFound`, or `WrongState` where nothing can be taken back any more.
+    """
+    whole, parts = _under_way(tx, group_id)
+    _head_for(tx, whole, parts, whole["source_id"], by)
+    return str(whole["id"])
+
+
+def _under_way(tx: Tx, group_id: str) -> tuple[Row, list[Row]]:
+    """The group's move that is on its way, held, and its parts."""
+    seen = group_moves.latest(tx, group_id)
+    if seen is None:
+        raise NotFound(f"Instance group {group_id} was never moved as a whole.")
+    whole = group_moves.hold(tx, seen["id"])
+    if whole["state"] != "moving":
+        raise WrongState(
+            "The group is not on its way: the last member has arrived, and what they held on the other"
+            " host is given up. To go back, move it there."
+        )
+    return whole, group_moves.members(tx, whole["id"])
+
+
+def _head_for(tx: Tx, whole: Row, parts: list[Row], goal_id: str, by: By) -> None:
+    request = {"request_id": by.request_id, "user_id": by.user_id}
+    group_moves.change(tx, whole["id"], goal_id=goal_id, **request)
+    for part in parts:
+        if part["state"] == "stuck":
+            moves.unstick(tx, part["id"])
+        elif part["state"] == "running" and part["target_id"] != goal_id:
+            moves.recall(tx, part["id"])
+        elif part["state"] == "waiting":
+            _go(tx, part, goal_id, by)
+
+
+# -- What is due --------------------------------------------------------------------------
+
+
+def tend(tx: Tx, group_move_id: str) -> bool:
+    """Do what is due for the group move; whether anything was. Repeated it does nothing."""
+    whole = group_moves.hold(tx, group_move_id)
+    parts = group_moves.members(tx, group_move_id)
+    if whole["state"] == "moving":
+        by = By(whole["user_id"], whole["project_id"], whole["request_id"])
+        sent = [_go(tx, part, whole["goal_id"], by) for part in parts if _was_turned(part, whole["goal_id"])]
+        if any(sent):
+            return True
+        if not all(_has_arrived(part, whole["goal_id"]) for part in parts):
+            return False
+        group_moves.change(tx, group_move_id, state="settling")
+        for part in parts:
+            _settle(tx, part, whole)
+        return True
+    if whole["state"] == "scattered":
+        settled = [_settle(tx, part, whole) for part in parts if part["state"] == "waiting"]
+        if settled:
+            return True
+    if whole["state"] == "done" or parts or group_moves.stands(tx, group_move_id):
+        return False
+    group_moves.change(tx, group_move_id, state="done")
+    return True
+
+
+def _has_arrived(part: Row, goal_id: str) -> bool:
+    """Whether the member waits where the group is to be."""
+    return part["state"] == "waiting" and _waits_at(part) == goal_id
+
+
+def _waits_at(part: Row) -> str:
+    """Where a member that waits lives: at the last line it has arrived, at the first it never left."""
+    at: str = part["source_id"] if part["line"] == 0 else part["target_id"]
+    return at
+
+
+def _was_turned(part: Row, goal_id: str) -> bool:
+    """Whether the member waits at the wrong end, and not because it failed to come here: the group was
+    turned round while it was on its way."""
+    if part["state"] != "waiting" or _waits_at(part) == goal_id:
+        return False
+    return part["target_id"] != goal_id or bool(part["facts"].get("recalled"))
+
+
+def _keeps(part: Row, goal_id: str) -> bool:
+    """Whether the member cannot go on to where the group is to be: an operator is needed."""
+    if part["state"] == "stuck":
+        return True
+    failed = part["state"] == "undoing" or (part["state"] == "waiting" and part["line"] == 0)
+    return failed and part["target_id"] == goal_id and not part["facts"].get("recalled")
+
+
+def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
+    """Send a member that waits to the other of its two hosts, unless it is there; whether it was sent."""
+    server = servers.find(tx, part["server_id"])
+    assert server is not None, f"move {part['id']} has no server"
+    standing = claims.of_server(tx, part["server_id"])
+    here = next(claim for claim in standing if claim.role == "home")
+    if here.host_id == goal_id:
+        return False
+    there = next(claim for claim in standing if claim.host_id == goal_id)
+    way = _way(server, here, there)
+    number = actions.begin(
+        tx,
+        request_id=by.request_id,
+        server_id=part["server_id"],
+        move_id=part["id"],
+        name=way.action,
+        user_id=by.user_id,
+        project_id=by.project_id,
+    )
+    moves.resume(
+        tx,
+        part["id"],
+        playbook=way.playbook,
+        request_id=by.request_id,
+        # Its lines may have been asked before: they are asked anew.
+        facts={"action": number, "round": part["facts"].get("round", 0) + 1},
+        line=1,
+        kind=way.kind,
+        source_id=here.host_id,
+        target_id=goal_id,
+        failure={},
+    )
+    return True
+
+
+def _way(server: Row, here: claims.Claim, there: claims.Claim) -> Way:
+    """A host that is fenced sends nothing any more; but a stopped member's disk is still where it was."""
+    disk_is_there = server["condition"] == "stopped" and there.role == "source"
+    if here.host_status == "fenced" and not disk_is_there:
+        return ANEW
+    return ALIVE if server["condition"] == "active" else COLD
+
+
+def _settle(tx: Tx, part: Row, whole: Row) -> bool:
+    """A member that waits stays where it is, and gives up the other host. No action of its own: the
+    one that brought it here has ended."""
+    source_id, target_id = whole["source_id"], whole["target_id"]
+    arrived = _waits_at(part) == target_id
+    moves.resume(
+        tx,
+        part["id"],
+        playbook="group-arrival" if arrived else "group-return",
+        request_id=part["request_id"],
+        facts={"round": part["facts"].get("round", 0) + 1},
+        source_id=source_id,
+        target_id=target_id,
+    )
+    return True
