@@ -34,7 +34,16 @@ def test_every_address_answers_for_an_admin_and_only_open_ones_for_a_stranger(
         assert cloud.ask(method, prefix + path).status_code != 401 or path.endswith("/tokens")
     for method, path, _ in routes:
         address = prefix + path
-        for name in ("{project_id}", "{project}", "{user}", "{role}", "{id}", "{tag}", "{key}"):
+        for name in (
+            "{project_id}",
+            "{project}",
+            "{user}",
+            "{role}",
+            "{id}",
+            "{tag}",
+            "{key}",
+            "{credential}",
+        ):
             address = address.replace(name, NOBODY)
         assert cloud.ask(method, address).status_code == 401
         answered = cloud.ask(method, address, token, json={} if method in ("POST", "PUT", "PATCH") else None)

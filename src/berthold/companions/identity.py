@@ -17,6 +17,9 @@ from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 from sqlalchemy import ColumnElement, Row, Table, and_, delete, select, update
 
+from berthold.companions import credentials
+from berthold.companions.credentials import Credential
+from berthold.companions.roles import ROLES, implied
 from berthold.companions.schema import (
     identity_assignment,
     identity_domain,
@@ -32,8 +35,6 @@ from berthold.neighbours import Actor
 
 DEFAULT_DOMAIN = "default"
 DEFAULT_DOMAIN_NAME = "Default"
-# A role implies those after it.
-ROLES = ("admin", "manager", "member", "reader")
 TOKEN_SECONDS = 12 * 3600.0
 REMEMBERED_SECONDS = 5.0
 REMEMBERED_TOKENS = 10_000
@@ -60,6 +61,7 @@ class Bearer:
     user: Row[Any]
     project: Row[Any] | None
     roles: frozenset[str]
+    credential: Credential | None = None
 
     @property
     def actor(self) -> Actor:
@@ -116,13 +118,36 @@ class EmbeddedIdentity:
         right = await asyncio.to_thread(self._matches, known or decoy(self._hasher), password)
         if row is None or known is None or not right:
             raise Unauthenticated(REFUSED_LOGIN)
-        return await self._issue(row.id, row.generation, ("password",), project, None)
+        return await self._issue(row.id, row.generation, ("password",), await self._scope(project))
+
+    async def log_in_by_credential(
+        self, credential_id: str | None, name: str | None, user: Called | None, secret: str
+    ) -> tuple[str, Bearer]:
+        """A token for who knows the secret of an application credential, which is called by its id or
+        by its name and its user. Raises `Unauthenticated`, whatever is wrong."""
+        found = await self.store.read(_called_credential, credential_id, name, user)
+        known = found[0].row.secret_hash if found else None
+        right = await asyncio.to_thread(self._matches, known or decoy(self._hasher), secret)
+        if found is None or not right:
+            raise Unauthenticated(REFUSED_LOGIN)
+        credential, generation = found
+        row = credential.row
+        methods = ("application_credential",)
+        return await self._issue(row.user_id, generation, methods, row.project_id, row.expires_at, row.id)
 
     async def trade(self, token: str, project: Called | None) -> tuple[str, Bearer]:
-        """A token for another project; it ends when the one that it was traded for would have."""
+        """A token for another project; it ends when the one that it was traded for would have. One that
+        was got by an application credential stays on that credential's project."""
         old = (await self.bearer(token)).ticket
         methods = tuple(dict.fromkeys(("token", *old.methods)))
-        return await self._issue(old.user_id, old.generation, methods, project, old.expires_at)
+        scope = await self._scope(project)
+        if old.credential_id is not None:
+            if scope not in (None, old.project_id):
+                raise Unauthenticated("an application credential is for one project only")
+            scope = old.project_id
+        return await self._issue(
+            old.user_id, old.generation, methods, scope, old.expires_at, old.credential_id
+        )
 
     async def revoke(self, token: str) -> None:
         """End a token before its time."""
@@ -144,29 +169,37 @@ class EmbeddedIdentity:
         except (Argon2Error, InvalidHashError):
             return False
 
+    async def _scope(self, project: Called | None) -> str | None:
+        """The id of the project that a login asks for."""
+        if project is None:
+            return None
+        row = await self.store.read(_called, identity_project, project)
+        if row is None:
+            raise Unauthenticated(REFUSED_LOGIN)
+        project_id: str = row.id
+        return project_id
+
     async def _issue(
         self,
         user_id: str,
         generation: int,
         methods: tuple[str, ...],
-        project: Called | None,
-        until: float | None,
+        project_id: str | None,
+        until: float | None = None,
+        credential_id: str | None = None,
     ) -> tuple[str, Bearer]:
-        scope = None
-        if project is not None:
-            row = await self.store.read(_called, identity_project, project)
-            if row is None:
-                raise Unauthenticated(REFUSED_LOGIN)
-            scope = row.id
+        """A token that lasts as long as all do, or until `until` if that is sooner."""
         moment = self.store.clock.now()
+        ends = moment + self._lifetime
         ticket = Ticket(
             id=self.store.clock.new_id(),
             user_id=user_id,
-            project_id=scope,
+            project_id=project_id,
             generation=generation,
             methods=methods,
             issued_at=moment,
-            expires_at=until or moment + self._lifetime,
+            expires_at=ends if until is None else min(until, ends),
+            credential_id=credential_id,
         )
         return self._seal.sign(ticket), await self.store.read(standing, ticket)
 
@@ -175,12 +208,6 @@ class EmbeddedIdentity:
 def decoy(hasher: PasswordHasher) -> str:
     """A hash that costs as much to check as a real one; nobody has its password."""
     return hasher.hash("nobody's password")
-
-
-def implied(roles: set[str]) -> frozenset[str]:
-    """The roles and those that they imply."""
-    highest = min((ROLES.index(role) for role in roles if role in ROLES), default=len(ROLES))
-    return frozenset(roles) | frozenset(ROLES[highest:])
 
 
 # -- Looking ------------------------------------------------------------------------------
@@ -199,9 +226,15 @@ def standing(tx: Tx, ticket: Ticket) -> Bearer:
     chosen = select(identity_project).where(identity_project.c.id == ticket.project_id)
     project = tx.execute(chosen).one_or_none()
     roles = implied({row.name for row in roles_of(tx, user.id, ticket.project_id)})
+    credential = None
+    if ticket.credential_id is not None:
+        credential = credentials.found(tx, ticket.credential_id)
+        if credential is None or not credential.is_good(roles, clock_of(tx).now()):
+            raise Unauthenticated(REFUSED_LOGIN)
+        roles = implied(set(credential.roles))
     if project is None or not project.enabled or not roles:
         raise Unauthenticated(REFUSED_LOGIN)
-    return Bearer(ticket, user, project, roles)
+    return Bearer(ticket, user, project, roles, credential)
 
 
 def roles_of(tx: Tx, user_id: str, project_id: str) -> list[Row[Any]]:
@@ -252,6 +285,20 @@ def _called(tx: Tx, table: Table, called: Called) -> Row[Any] | None:
     return tx.execute(select(table).where(meant)).one_or_none()
 
 
+def _called_credential(
+    tx: Tx, credential_id: str | None, name: str | None, user: Called | None
+) -> tuple[Credential, int] | None:
+    """The application credential that a login means, and its user's generation; or None."""
+    credential = credentials.found(tx, credential_id) if credential_id is not None else None
+    if credential_id is None and name is not None and user is not None:
+        named = _called(tx, identity_user, user)
+        credential = credentials.named(tx, named.id, name) if named is not None else None
+    if credential is None:
+        return None
+    generation = select(identity_user.c.generation).where(identity_user.c.id == credential.row.user_id)
+    return credential, tx.execute(generation).scalar_one()
+
+
 # -- Changing -----------------------------------------------------------------------------
 
 
@@ -298,7 +345,9 @@ def assign(tx: Tx, user_id: str, project_id: str, role_id: str) -> None:
 
 
 def unassign(tx: Tx, user_id: str, project_id: str, role_id: str) -> None:
-    """Take the role from the user on the project; raises `NotFound` if he has not got it."""
+    """Take the role from the user on the project, and with it every application credential that rested
+    on it; raises `NotFound` if he has not got it."""
+    credentials.hold(tx, user_id)
     given = and_(
         identity_assignment.c.user_id == user_id,
         identity_assignment.c.project_id == project_id,
@@ -306,6 +355,8 @@ def unassign(tx: Tx, user_id: str, project_id: str, role_id: str) -> None:
     )
     if not tx.execute(delete(identity_assignment).where(given)).rowcount:
         raise NotFound("the user has no such role on the project")
+    held = implied({row.name for row in roles_of(tx, user_id, project_id)})
+    credentials.end_those_beyond(tx, user_id, project_id, held)
 
 
 def revoke(tx: Tx, ticket: Ticket) -> None:

@@ -9,6 +9,12 @@ from sqlalchemy import Row
 from starlette.responses import Response
 
 from berthold.companions import identity
+from berthold.companions.credentials_api import (
+    list_credentials,
+    make_credential,
+    remove_credential,
+    show_credential,
+)
 from berthold.companions.http import Asked, Document, Route, answer, nothing
 from berthold.companions.identity import Called
 from berthold.companions.identity_api import (
@@ -216,6 +222,10 @@ ROUTES: tuple[Route, ...] = (
     ("DELETE", "/v3/users/{id}", remove_user),
     ("POST", "/v3/users/{id}/password", change_own_password),
     ("GET", "/v3/users/{id}/projects", own_projects),
+    ("GET", "/v3/users/{id}/application_credentials", list_credentials),
+    ("POST", "/v3/users/{id}/application_credentials", make_credential),
+    ("GET", "/v3/users/{id}/application_credentials/{credential}", show_credential),
+    ("DELETE", "/v3/users/{id}/application_credentials/{credential}", remove_credential),
     ("GET", "/v3/roles", list_roles),
     ("GET", "/v3/roles/{id}", show_role),
     ("GET", "/v3/role_assignments", list_assignments),

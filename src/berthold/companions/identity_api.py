@@ -59,10 +59,24 @@ class ByToken(Struct):
     id: str
 
 
+class NamedUser(Struct):
+    id: str | None = None
+    name: str | None = None
+    domain: Domain | None = None
+
+
+class ByCredential(Struct):
+    secret: Annotated[str, Meta(max_length=4096)]
+    id: str | None = None
+    name: str | None = None
+    user: NamedUser | None = None
+
+
 class Proof(Struct):
     methods: list[str]
     password: ByPassword | None = None
     token: ByToken | None = None
+    application_credential: ByCredential | None = None
 
 
 class KnownProject(Struct):
@@ -163,7 +177,7 @@ async def version_3(asked: Asked) -> Response:
 
 
 async def log_in(asked: Asked) -> Response:
-    """A token, by password or for another token."""
+    """A token, by password, by application credential, or for another token."""
     wish = (await asked.body(LoginBody)).auth
     project = None
     if isinstance(wish.scope, ProjectScope):
@@ -174,12 +188,27 @@ async def log_in(asked: Asked) -> Response:
         token, bearer = await asked.four.identity.log_in(called(user, user.domain), user.password, project)
     elif proof.methods == ["token"] and proof.token is not None:
         token, bearer = await asked.four.identity.trade(proof.token.id, project)
+    elif proof.methods == ["application_credential"] and proof.application_credential is not None:
+        if wish.scope is not None:
+            raise Unauthenticated("Application credentials cannot request a scope.")
+        token, bearer = await log_in_by_credential(asked, proof.application_credential)
     else:
-        raise Unauthenticated("log in by `password` or by `token`, and say it in that part of the body")
+        raise Unauthenticated(
+            "log in by `password`, `token` or `application_credential`, and say it in that part of the body"
+        )
     return answer(await token_document(asked, bearer), 201, **{"X-Subject-Token": token})
 
 
-def called(thing: KnownUser | KnownProject, domain: Domain | None) -> Called:
+async def log_in_by_credential(asked: Asked, proof: ByCredential) -> tuple[str, Bearer]:
+    user = None
+    if proof.id is None:
+        if proof.name is None or proof.user is None:
+            raise Malformed("say which application credential: its id, or its name and its user")
+        user = called(proof.user, proof.user.domain)
+    return await asked.four.identity.log_in_by_credential(proof.id, proof.name, user, proof.secret)
+
+
+def called(thing: KnownUser | NamedUser | KnownProject, domain: Domain | None) -> Called:
     if thing.id is None and thing.name is None:
         raise Malformed("say which user or project: its id, or its name and domain")
     return Called(thing.id, thing.name, domain.id if domain else None, domain.name if domain else None)
@@ -208,6 +237,10 @@ async def token_document(asked: Asked, bearer: Bearer) -> Document:
         token["is_domain"] = False
         token["roles"] = [{"id": r.id, "name": r.name} for r in roles if r.name in bearer.roles]
         token["catalog"] = catalog(asked)
+    if bearer.credential is not None:
+        used = bearer.credential.row
+        restricted = not used.unrestricted
+        token["application_credential"] = {"id": used.id, "name": used.name, "restricted": restricted}
     return {"token": token}
 
 

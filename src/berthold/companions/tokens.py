@@ -23,7 +23,8 @@ KEY_BYTES = 32
 @dataclass(frozen=True)
 class Ticket:
     """What a token says. `project_id` is None for an unscoped one; `generation` is the user's
-    when it was issued, and a later one makes it void."""
+    when it was issued, and a later one makes it void; `credential_id` is that of the application
+    credential by which he logged in, if it was one."""
 
     id: str
     user_id: str
@@ -32,6 +33,7 @@ class Ticket:
     methods: tuple[str, ...]
     issued_at: float
     expires_at: float
+    credential_id: str | None = None
 
 
 class Seal:

@@ -1,0 +1,14 @@
+"""Which roles a cloud has from the start, and which of them imply which."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+# A role implies those after it.
+ROLES = ("admin", "manager", "member", "reader")
+
+
+def implied(roles: Set[str]) -> frozenset[str]:
+    """The roles and those that they imply."""
+    highest = min((ROLES.index(role) for role in roles if role in ROLES), default=len(ROLES))
+    return frozenset(roles) | frozenset(ROLES[highest:])
