@@ -298,12 +298,12 @@ def cannot(action: str, server: Mapping[str, Any], move: Mapping[str, Any] | Non
     what = f"task_state {shown.task_state}" if shown.task_state else f"vm_state {shown.vm_state}"
     if move is not None and not shown.task_state and move["state"] in moves.WORKED_ON:
         what = f"vm_state {shown.vm_state} and its {move['kind']} is under way"
+    if move is not None and move["group_move_id"]:
+        what += ", with its whole group (operators go on with `berthold group move`, --resume or --back)"
     return f"Cannot '{action}' instance {server['id']} while it is in {what}"
 
 
 def check_host(tx: Tx, name: str, home: claims.Claim) -> None:
-    if move is not None and move["group_move_id"]:
-        what += ", with its whole group (operators go on with `berthold group move`, --resume or --back)"
     """Raises `Malformed` for a target host that cannot be meant."""
     try:
         wanted = hosts.by_name(tx, name)
