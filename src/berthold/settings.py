@@ -27,6 +27,8 @@ class Settings:
     hosts_tried_max: int = 10
     # Whether a resize may stay on its host.
     resize_on_same_host: bool = False
+    # How long a deleted server may be restored before it is deleted for good; 0 deletes it at once.
+    reclaim_s: float = 0.0
     # How long a shelved server keeps its host: 0 gives it back at once, -1 only when it is asked for.
     shelved_offload_s: float = 0.0
     # Waits between tries of a line that must succeed: from this, doubled, up to the next.

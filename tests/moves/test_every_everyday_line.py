@@ -15,7 +15,7 @@ import pytest
 from berthold.lab.furniture import add_image, add_volume
 from berthold.lab.judge import judge
 from berthold.lab.world import World
-from berthold.moves import begin, shelf
+from berthold.moves import begin, left, reclaim, shelf
 from berthold.moves.playbook import Ask
 from berthold.moves.power import GUEST_AT_REST
 from by_hand import evacuate, host_status, lose
@@ -74,6 +74,12 @@ def detach(world: World, server: str | None) -> str:
     return world.unfinished()[0]
 
 
+def soft_delete(world: World, server: str | None) -> str:
+    assert server is not None
+    world.store.write_now(reclaim.soft_delete, server, world.by())
+    return world.unfinished()[0]
+
+
 def on_shelf(f: Callable[..., str], **more: Any) -> Callable[[World, str | None], str]:
     """Begin that move of `moves/shelf.py`."""
 
@@ -121,6 +127,21 @@ def evacuated(world: World, server: str | None) -> str:
     return evacuate(world, server)
 
 
+def evacuated_to_be_stopped(world: World, server: str | None) -> str:
+    """As it is asked for since 2.95."""
+    assert server is not None
+    since = world.clock.now() - world.settings.silent_after_s
+    return world.store.write_now(left.evacuate, server, world.by(), silent_since=since, stopped=True)
+
+
+def resized(world: World) -> str:
+    """A server that waits for its owner's word."""
+    server = after()(world)
+    world.resize(server)
+    world.settle()
+    return server
+
+
 def _evacuation(name: str, *before: str, status: str) -> Everyday:
     return Everyday(Play(name, "evacuation", orphaned(*before), evacuated), status)
 
@@ -159,6 +180,9 @@ EVERYDAY = {
         _play("suspend", "suspend", status="SUSPENDED"),
         _play("resume", "resume", "suspend", status="ACTIVE"),
         _play("soft delete", "soft-delete", status="SOFT_DELETED"),
+        Everyday(
+            Play("soft delete while waiting", "confirm-and-soft-delete", resized, soft_delete), "SOFT_DELETED"
+        ),
         _play("restore", "restore", "soft-delete", status="ACTIVE"),
         _play("rebuild", "rebuild", status="ACTIVE", start=wish("rebuild", {"image_id": "other"})),
         _play(
@@ -182,6 +206,9 @@ EVERYDAY = {
         _shelf("unshelve at home", "unshelve-at-home", "unshelve", "shelve", status="ACTIVE"),
         _evacuation("evacuate", status="ACTIVE"),
         _evacuation("evacuate when stopped", "stop", status="SHUTOFF"),
+        Everyday(
+            Play("evacuate to be stopped", "evacuation", orphaned(), evacuated_to_be_stopped), "SHUTOFF"
+        ),
     )
 }
 PLAY.update({name: each.play for name, each in EVERYDAY.items()})

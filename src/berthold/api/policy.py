@@ -91,6 +91,7 @@ RULES: dict[str, str] = {
     "os_compute_api:os-lock-server:unlock:unlock_override": ADMIN,
     "os_compute_api:os-admin-actions:reset_state": ADMIN,
     "os_compute_api:os-deferred-delete:force": MEMBER,
+    "os_compute_api:os-deferred-delete:restore": MEMBER,
     "os_compute_api:os-console-output": MEMBER,
     "os_compute_api:os-remote-consoles": MEMBER,
     "os_compute_api:os-server-diagnostics": ADMIN,

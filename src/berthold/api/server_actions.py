@@ -125,7 +125,7 @@ def revert_resize(tx: Tx, call: Call, server_id: str, _: None) -> None:
 
 
 def power(kind: str, tx: Tx, call: Call, server_id: str, _: None) -> None:
-    """Stop, start, pause, unpause, suspend or resume the guest where it is."""
+    """Stop, start, pause, unpause, suspend, resume or restore the guest where it is."""
     begin.begin(tx, kind, server_id, by(call), {})
 
 
@@ -136,7 +136,7 @@ def reboot(tx: Tx, call: Call, server_id: str, wish: bodies.Reboot) -> None:
 
 
 def delete(tx: Tx, call: Call, server_id: str, _: None) -> None:
-    """Delete at once; this cloud keeps no deleted servers to restore."""
+    """Delete for good, also what is kept to be restored."""
     begin.begin(tx, "delete", server_id, by(call), {})
 
 
@@ -187,6 +187,7 @@ ACTIONS: dict[str, Action] = {
     "lock": Action(lock, "os_compute_api:os-lock-server:lock", bodies.LOCK, passes=True),
     "unlock": Action(unlock, "os_compute_api:os-lock-server:unlock", passes=True),
     "forceDelete": Action(delete, "os_compute_api:os-deferred-delete:force"),
+    "restore": Action(partial(power, "restore"), "os_compute_api:os-deferred-delete:restore"),
     "os-resetState": Action(reset_state, "os_compute_api:os-admin-actions:reset_state", bodies.RESET_STATE),
     "os-getConsoleOutput": Action(
         console_output, "os_compute_api:os-console-output", bodies.CONSOLE_OUTPUT, status=200, asks=True

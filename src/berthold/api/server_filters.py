@@ -120,6 +120,7 @@ def wanted(call: Call, zones: Mapping[str, str]) -> ServersWanted:
     return ServersWanted(
         project_id=_project(call),
         deleted=_deleted(call, admin),
+        soft_deleted=_soft_deleted(call, admin),
         equal=equal,
         host=(query.text("host") or query.text("node")) if admin else None,
         flavor_id=query.text("flavor"),
@@ -151,6 +152,15 @@ def _deleted(call: Call, admin: bool) -> bool | None:
     if asked is None and call.query.text("changes-since") is not None:
         return None  # whoever asks what changed wants to hear of what is gone
     return bool(asked)
+
+
+def _soft_deleted(call: Call, admin: bool) -> bool:
+    """Servers that may still be restored are listed for whoever asks for them, or for what has changed."""
+    if "SOFT_DELETED" in {text.upper() for text in call.query.all("status")}:
+        return True
+    if call.query.text("vm_state") == "soft-delete" or call.query.text("changes-since") is not None:
+        return True
+    return admin and bool(call.query.flag("soft_deleted", lax=True) or call.query.flag("deleted", lax=True))
 
 
 def _statuses(call: Call) -> Judge | None:

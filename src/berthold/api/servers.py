@@ -18,6 +18,7 @@ from berthold.errors import WrongState
 from berthold.ledger import reading, servers
 from berthold.ledger.store import Tx
 from berthold.moves.begin import By, begin
+from berthold.moves.reclaim import soft_delete
 from berthold.records import aggregates
 
 UNLOCK = "os_compute_api:os-lock-server:unlock:unlock_override"
@@ -116,10 +117,14 @@ def _update(tx: Tx, call: Call, server_id: str) -> reading.Row:
 
 
 async def delete(call: Call, server_id: str) -> None:
-    """Begin to delete; 204 means that nothing stops it any more."""
+    """Begin to delete; 204 means that nothing stops it any more, but a restore where the operator keeps
+    deleted servers for a while."""
     await call.store.write(_delete, call, server_id)
 
 
 def _delete(tx: Tx, call: Call, server_id: str) -> None:
     unlocked(tx, call, server_id)
-    begin(tx, "delete", server_id, by(call), {})
+    if call.settings.reclaim_s > 0:
+        soft_delete(tx, server_id, by(call))
+    else:
+        begin(tx, "delete", server_id, by(call), {})

@@ -60,6 +60,7 @@ class ServersWanted:
 
     project_id: str | None = None
     deleted: bool | None = False  # None: both
+    soft_deleted: bool = False  # whether also those that may still be restored
     equal: Mapping[str, Any] = field(default_factory=dict)
     host: str | None = None
     flavor_id: str | None = None
@@ -147,6 +148,8 @@ def _matching(wanted: ServersWanted) -> list[ColumnElement[bool]]:
         where.append(server.c.project_id == wanted.project_id)
     if wanted.deleted is not None:
         where.append(server.c.deleted_at.is_not(None) if wanted.deleted else server.c.deleted_at.is_(None))
+    if not wanted.soft_deleted:
+        where.append(server.c.condition != "soft-deleted")
     if wanted.host is not None:
         where.append(host.c.name == wanted.host)
     if wanted.flavor_id is not None:

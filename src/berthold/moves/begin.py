@@ -84,7 +84,7 @@ BEGINNINGS: Mapping[str, Beginning] = {
         Beginning("rescue", "rescue", "rescue", "rescue", ACTIVE | STOPPED | ERROR),
         Beginning("unrescue", "unrescue", "unrescue", "unrescue", frozenset({"rescued"})),
         Beginning("snapshot", "snapshot", "createImage", "createImage", AT_HOME | {"suspended"}),
-        Beginning("soft-delete", "soft-delete", "softDelete", "softDelete", AT_HOME | {"suspended"} | ERROR),
+        Beginning("soft-delete", "soft-delete", "delete", "delete", AT_HOME | {"suspended"} | ERROR),
         Beginning("restore", "restore", "restore", "restore", frozenset({"soft-deleted"})),
         Beginning("attach-volume", "attach-volume", "attach_volume", "attach_volume", AT_HOME),
         Beginning("detach-volume", "detach-volume", "detach_volume", "detach_volume", AT_HOME),
@@ -212,15 +212,16 @@ def begin_at(
 
 def confirm(tx: Tx, server_id: str, by: By) -> None:
     """The owner keeps what a resize or migration made. Raises `WrongState` if there is nothing to keep."""
-    _continue(tx, server_id, by, "confirm-resize", "confirmResize")
+    carry_on(tx, server_id, by, "confirm-resize", "confirmResize")
 
 
 def revert(tx: Tx, server_id: str, by: By) -> None:
     """The owner wants the server back as it was. Raises `WrongState` if there is no way back."""
-    _continue(tx, server_id, by, "revert-resize", "revertResize")
+    carry_on(tx, server_id, by, "revert-resize", "revertResize")
 
 
-def _continue(tx: Tx, server_id: str, by: By, playbook: str, action: str) -> None:
+def carry_on(tx: Tx, server_id: str, by: By, playbook: str, action: str) -> None:
+    """The move that waits for its owner's word goes on with another playbook. Raises `WrongState`."""
     server = hold(tx, server_id, by)
     move = moves.unfinished(tx, server_id)
     if move is None or move["state"] != "waiting" or move["group_move_id"]:

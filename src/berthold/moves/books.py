@@ -20,9 +20,7 @@ from berthold.moves.power import (
     HARD_REBOOT,
     PAUSE,
     REBOOT,
-    RESTORE,
     RESUME,
-    SOFT_DELETE,
     START,
     STOP,
     SUSPEND,
@@ -32,6 +30,7 @@ from berthold.moves.rebuild import REBUILD, RESCUE, UNRESCUE
 from berthold.moves.resize import CONFIRM_RESIZE, RESIZE, REVERT_RESIZE
 from berthold.moves.shelve import OFFLOAD, SHELVE, SHELVE_AND_OFFLOAD, UNSHELVE, UNSHELVE_AT_HOME
 from berthold.moves.snapshot import SNAPSHOT
+from berthold.moves.soft_delete import CONFIRM_AND_SOFT_DELETE, RESTORE, SOFT_DELETE
 from berthold.moves.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
 PLAYBOOKS: Mapping[str, Playbook] = {
@@ -43,12 +42,12 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         RESIZE,
         CONFIRM_RESIZE,
         REVERT_RESIZE,
+        EVACUATION,
         GROUP_LIVE_MIGRATION,
         GROUP_MIGRATION,
         GROUP_EVACUATION,
         GROUP_ARRIVAL,
         GROUP_RETURN,
-        EVACUATION,
         SHELVE,
         SHELVE_AND_OFFLOAD,
         OFFLOAD,
@@ -63,6 +62,7 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         SUSPEND,
         RESUME,
         SOFT_DELETE,
+        CONFIRM_AND_SOFT_DELETE,
         RESTORE,
         REBUILD,
         RESCUE,

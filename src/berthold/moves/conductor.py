@@ -15,6 +15,7 @@ from berthold.errors import Stale, Unavailable
 from berthold.ledger import moves
 from berthold.ledger.store import Store
 from berthold.moves.auditor import Auditor
+from berthold.moves.reclaim import end_overdue, terms
 from berthold.moves.runner import Runner
 from berthold.neighbours import Neighbours
 from berthold.settings import Settings
@@ -37,7 +38,7 @@ class Conductor:
     async def run(self) -> None:
         """Take and step moves until told to stop, then let go of all leases."""
         with self.store.bus.subscribe("moves") as news:
-            works = (self._renew(), self.runner.watch.run(), self.auditor.run())
+            works = (self._renew(), self.runner.watch.run(), self.auditor.run(), self._end_overdue())
             beside = [asyncio.create_task(work) for work in works]
             try:
                 while not self._stopping.is_set():
@@ -76,6 +77,17 @@ class Conductor:
                     await self.store.write(moves.renew, self.name, list(self._held), self.settings.lease_s)
                 except Unavailable as error:
                     log.warning("leases cannot be renewed", reason=error.message)
+
+    async def _end_overdue(self) -> None:
+        """Delete for good, and give hosts back, where that was put off until now."""
+        while terms(self.settings):
+            await asyncio.sleep(self.settings.scan_s)
+            try:
+                await end_overdue(self.store, self.settings)
+            except Unavailable as error:
+                log.warning("what is due cannot be ended", reason=error.message)
+            except Exception:
+                log.exception("what is due was not ended")
 
     async def _drive(self, lease: moves.Lease) -> None:
         """Step one move until its end, or until it is somebody else's."""

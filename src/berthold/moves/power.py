@@ -1,7 +1,6 @@
-"""Power: stop, start, reboot, pause and unpause, suspend and resume a server where it is; and soft
-delete and restore, which are a stop and a start that mean more.
+"""Power: stop, start, reboot, pause and unpause, suspend and resume a server where it is.
 
-    stop guest ══ it is stopped          the same for start, reboot, pause, unpause
+    stop guest ══ it is stopped          the same for start, reboot, pause, unpause …
         ▲       ║
         └ undo ─╨─ the guest obeyed
 
@@ -159,30 +158,4 @@ RESUME = Playbook(
     ),
     PointOfNoReturn("the guest goes on"),
     Write("settle", now_it_is("active"), task="resuming"),
-)
-
-SOFT_DELETE = Playbook(
-    "soft-delete",
-    Ask(
-        "stop guest",
-        Errand("stop", source),
-        undo=AS_IT_WAS,
-        event="compute_soft_delete_instance",
-        task="soft-deleting",
-    ),
-    PointOfNoReturn("the guest is stopped"),
-    Write("settle", now_it_is("soft-deleted"), task="soft-deleting"),
-)
-
-RESTORE = Playbook(
-    "restore",
-    Ask(
-        "start guest",
-        Errand("start", source, steps.guest_as_it_is),
-        undo=AS_IT_WAS,
-        event="compute_restore_instance",
-        task="restoring",
-    ),
-    PointOfNoReturn("the guest runs"),
-    Write("settle", now_it_is("active"), task="restoring"),
 )

@@ -131,9 +131,7 @@ RESIZE = Playbook(
     failed=failed,
 )
 
-CONFIRM_RESIZE = Playbook(
-    "confirm-resize",
-    PointOfNoReturn("the owner has said that the server stays"),
+CONFIRM_LINES = (
     Ask(
         "discard source",
         Errand("discard", other_source),
@@ -141,6 +139,12 @@ CONFIRM_RESIZE = Playbook(
         migration="confirming",
     ),
     Write("release source", settle_confirmed, migration="confirming"),
+)
+
+CONFIRM_RESIZE = Playbook(
+    "confirm-resize",
+    PointOfNoReturn("the owner has said that the server stays"),
+    *CONFIRM_LINES,
     ends="confirmed",
 )
 

@@ -37,7 +37,9 @@ from berthold.moves.playbook import (
 from berthold.moves.power import AS_IT_WAS
 from berthold.neighbours import Image, Neighbours
 
-SHELVED_IMAGE = "shelved_image_id"  # in the server's details, while it has one
+# In the server's details, while it is on the shelf.
+SHELVED_IMAGE = "shelved_image_id"
+SHELVED_SINCE = "shelved_at"
 
 
 def boots_from_volume(scene: Scene) -> bool:
@@ -68,7 +70,7 @@ def remember_image(tx: Tx, scene: Scene, made: Image | None) -> Facts:
 
 def put_on_shelf(tx: Tx, scene: Scene) -> None:
     """All that makes the server is in its image, and where its guest was it still is."""
-    details = {**scene.server["details"], "shelved_at": clock_of(tx).now()}
+    details = {**scene.server["details"], SHELVED_SINCE: clock_of(tx).now()}
     if image := scene.facts["image"]:
         details[SHELVED_IMAGE] = image
     steps.set_condition(tx, scene, "shelved", details=details)
@@ -129,7 +131,7 @@ def take_off_shelf(tx: Tx, scene: Scene) -> None:
     details = {
         key: value
         for key, value in scene.server["details"].items()
-        if key not in (SHELVED_IMAGE, "shelved_at")
+        if key not in (SHELVED_IMAGE, SHELVED_SINCE)
     }
     steps.set_condition(tx, scene, "active", details=details)
     if "zone" in scene.wish:  # asked for with the unshelve; None: any zone will do from now on

@@ -40,6 +40,9 @@ ON_THE_MOVE: Mapping[str, str] = {
 # The same, where only a running server shows it.
 WHILE_ACTIVE: Mapping[str, str] = {"rebooting": "REBOOT", "rebooting_hard": "HARD_REBOOT"}
 
+# The server stays where a resize has brought it.
+CONFIRMING = frozenset({"confirm-resize", "confirm-and-soft-delete"})
+
 # A move that is over, unless its playbook says how it ended.
 ENDED: Mapping[str, str] = {"undone": "error", "superseded": "cancelled", "stuck": "error"}
 
@@ -63,7 +66,7 @@ def status_of(server: Mapping[str, Any], move: Mapping[str, Any] | None) -> Stat
     if move["state"] == "stuck":
         return Status("ERROR", "error", None, power, 0)
     line = line_of(move)
-    if (move["state"] == "waiting" and not line.task) or move["playbook"] == "confirm-resize":
+    if (move["state"] == "waiting" and not line.task) or move["playbook"] in CONFIRMING:
         return Status("VERIFY_RESIZE", "resized", line.task, power, 0)
     if move["playbook"] == "revert-resize":
         vm_state = "resized"
