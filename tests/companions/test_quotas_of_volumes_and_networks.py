@@ -251,7 +251,7 @@ def test_undone_and_repeated_calls_give_back_what_was_taken_and_no_more(four: Co
 
 def test_a_lent_port_stays_counted_with_its_owner(four: Companions) -> None:
     on = four.store.write_now(a_network)
-    port = four.store.write_now(ports.make_port, "p1", on)
+    port = four.store.write_now(lambda tx: ports.make_port(tx, "p1", on))
     limit(four.store, port=1)
     asyncio.run(four.networks.plug("p1", "s1", "m", [{"port": port}]))
     asyncio.run(four.networks.unplug("s1"))
