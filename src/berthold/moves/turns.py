@@ -138,6 +138,13 @@ def send(tx: Tx, scene: Scene) -> None:
         )
 
 
+def _give_up_on_fenced(tx: Tx, scene: Scene) -> None:
+    """M5: what a fenced host was asked and nobody waits for, it must not do when it returns either: by
+    then the server may have been evacuated from it."""
+    if unanswered := [slot for slot, host_id in errands(scene) if not can_act(scene, host_id)]:
+        outbox.void(tx, scene.id, unanswered)
+
+
 # -- Forward ------------------------------------------------------------------------------
 
 
@@ -145,6 +152,7 @@ def end_line(
     tx: Tx, lease: moves.Lease, scene: Scene, facts: Mapping[str, Any] | None = None, **columns: Any
 ) -> Outcome:
     """The line is done: write its event, then begin the next line, park, or end the move."""
+    _give_up_on_fenced(tx, scene)
     book, number = book_of(scene), scene.move["line"] + 1
     columns["facts"] = {**scene.facts, "locating": False, **(facts or {})}
     _tell(tx, scene, {**scene.move, **columns})
@@ -297,6 +305,7 @@ def _may_go_elsewhere(scene: Scene) -> bool:
 def undo_line(tx: Tx, lease: moves.Lease) -> Outcome:
     """The line is undone (its asks and calls are answered): write that, and go one line back."""
     scene = hold(tx, lease)
+    _give_up_on_fenced(tx, scene)
     line = line_of(scene)
     if isinstance(line, Write) and callable(line.undo):
         line.undo(tx, scene)
