@@ -228,6 +228,13 @@ def give_back(tx: Tx, lease: Lease, seconds: float = 0.0) -> None:
         announce(tx, "moves")
 
 
+def call(tx: Tx, move_id: str) -> None:
+    """There is news for a move that was let be: whoever is free takes it at once."""
+    let_be = and_(move.c.id == move_id, move.c.owner.is_(None), move.c.state.in_(WORKED_ON))
+    tx.execute(update(move).where(let_be).values(until=0))
+    announce(tx, "moves")
+
+
 def hold(tx: Tx, lease: Lease) -> Mapping[str, Any]:
     """The move's row, held until the transaction ends. Raises `Stale` when the lease is over (M5)."""
     row = tx.execute(HOLD, {"move": lease.move_id, "epoch": lease.epoch}).mappings().first()

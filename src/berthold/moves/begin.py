@@ -13,19 +13,21 @@ from typing import Any
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import claims, hosts, moves, servers
 from berthold.ledger.store import Tx
-from berthold.moves import volumes
+from berthold.moves import volumes, waiting
 from berthold.moves.status import status_of
 from berthold.records import actions
 
 
 @dataclass(frozen=True)
 class By:
-    """Who asks, and in which request. A locked server obeys admins only."""
+    """Who asks, and in which request. A locked server obeys admins only. `wait_s`: for how long what is
+    asked for may wait for a place instead of failing (M7)."""
 
     user_id: str
     project_id: str
     request_id: str
     is_admin: bool = False
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -269,12 +271,13 @@ def _begin(
     wish: Mapping[str, Any],
     source_id: str | None = None,
 ) -> str:
+    patience = {waiting.PATIENCE: by.wait_s} if by.wait_s > 0 and waiting.may_wait(playbook) else {}
     move_id = moves.begin(
         tx,
         server_id=server_id,
         kind=kind,
         playbook=playbook,
-        wish=wish,
+        wish={**wish, **patience},
         request_id=by.request_id,
         user_id=by.user_id,
         project_id=by.project_id,

@@ -15,6 +15,7 @@ from berthold.errors import Stale, Unavailable
 from berthold.ledger import moves
 from berthold.ledger.store import Store
 from berthold.moves.auditor import Auditor
+from berthold.moves.outcome import Outcome
 from berthold.moves.reclaim import end_overdue, terms
 from berthold.moves.runner import Runner
 from berthold.neighbours import Neighbours
@@ -33,6 +34,7 @@ class Conductor:
         self.runner = Runner(store, neighbours, settings)
         self.auditor = Auditor(store, settings, self.name)
         self._held: dict[moves.Lease, asyncio.Task[None]] = {}
+        self._listening: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -45,7 +47,7 @@ class Conductor:
                     if not await self._take():
                         await news.wait(self.settings.scan_s)
             finally:
-                for task in beside:
+                for task in (*beside, *self._listening):
                     task.cancel()
                 await self._let_go()
 
@@ -96,6 +98,7 @@ class Conductor:
                 while not self._stopping.is_set():
                     outcome = await self.runner.step(lease)
                     if outcome.over:
+                        self._listen_for(lease.move_id, outcome)
                         return
                     if outcome.wait_s:
                         await news.wait(outcome.wait_s)
@@ -108,6 +111,21 @@ class Conductor:
             log.exception("a step failed that must not", move=lease.move_id)
         finally:
             self._held.pop(lease, None)
+
+    def _listen_for(self, move_id: str, outcome: Outcome) -> None:
+        """The move is let be. It is taken again at its time, or as soon as there is news for it."""
+        if outcome.news:
+            task = asyncio.create_task(self._call(move_id, outcome), name=f"news for move {move_id}")
+            self._listening.add(task)
+            task.add_done_callback(self._listening.discard)
+
+    async def _call(self, move_id: str, outcome: Outcome) -> None:
+        try:
+            with self.store.bus.subscribe(*outcome.news) as news:
+                if await news.wait(outcome.wait_s):
+                    await self.store.write(moves.call, move_id)
+        except Unavailable as error:
+            log.warning("move is not called", move=move_id, reason=error.message)
 
     async def _let_go(self) -> None:
         """At a clean stop: others need not wait for the leases to end."""

@@ -17,11 +17,13 @@ LOOK_AGAIN_S = 1.0
 @dataclass(frozen=True)
 class Outcome:
     """How a turn left its move. `state` is the move's; `wait_s` is how long nothing can be done
-    but wait for answers; `later` means the lease was given back until it is worth another try."""
+    but wait for answers; `later` means the lease was given back until it is worth another try, or one of
+    the topics `news` is told."""
 
     state: str
     wait_s: float = 0.0
     later: bool = False
+    news: tuple[str, ...] = ()
 
     @property
     def over(self) -> bool:

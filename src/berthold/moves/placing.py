@@ -9,6 +9,8 @@ candidate if there is one (M7).
 G3: what a soft policy prefers is true until another member chooses. The claim names the
 group's generation as the ranking saw it, and is refused if that has risen: then all is ranked
 again. Where that happens too often the place is taken all the same, and told in the log.
+
+M7: a move that may wait does so where a place may come free without anybody's help (`waiting`).
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from typing import Any
 import structlog
 
 from berthold.errors import NoValidHost, Refused
-from berthold.ledger import claims, moves, seats, view
+from berthold.ledger import claims, moves, queue, seats, view
 from berthold.ledger.store import Store, Tx
-from berthold.moves import steps, twin, wishes
+from berthold.moves import steps, turns, twin, waiting, wishes
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Place, Scene
 from berthold.moves.watch import Watch
@@ -51,7 +53,8 @@ class Survey:
 async def place(
     store: Store, lease: moves.Lease, scene: Scene, line: Place, settings: Settings, watch: Watch
 ) -> Outcome:
-    """Claim a host for the move's server. Raises `NoValidHost` with a reason for every host."""
+    """Claim a host for the move's server, or wait for one. Raises `NoValidHost` with a reason for every
+    host."""
     looks = again = 0
     while True:
         sight = await store.read(survey, scene, line, settings, watch, looks > 0)
@@ -66,8 +69,12 @@ async def place(
             again += 1
             continue
         looks += 1
-        if not refused or looks == LOOKS:
-            raise _nowhere(scene, {**ranking.refused, **refused})
+        if refused and looks < LOOKS and not (_is_patient(scene) and refused.keys() == _held_back(refused)):
+            continue
+        waits, why_not = await _wait(store, lease, scene, line, settings, watch)
+        if waits is not None:
+            return waits
+        raise _nowhere(scene, {**ranking.refused, **refused}, why_not)
 
 
 async def _offer(
@@ -83,10 +90,54 @@ async def _offer(
         except Refused as refusal:
             if refusal.rule == "G3":
                 return None, None
-            refused[host.name] = Refusal(
-                refusal.rule, CAUSES.get(refusal.rule, "already refused"), refusal.why
-            )
+            cause = CAUSES.get(refusal.rule, "already refused")
+            refused[host.name] = Refusal(WAIT if refusal.wait else refusal.rule, cause, refusal.why)
     return None, refused
+
+
+def _held_back(refused: Mapping[str, Refusal]) -> set[str]:
+    """The hosts that are refused until somebody has arrived: to offer them again at once is no use."""
+    return {name for name, refusal in refused.items() if refusal.filter == WAIT}
+
+
+async def _wait(
+    store: Store, lease: moves.Lease, scene: Scene, line: Place, settings: Settings, watch: Watch
+) -> tuple[Outcome | None, str]:
+    """How the move waits (M7), or why it does not, in words for its owner: none if it never might."""
+    for _ in range(LOOKS if _is_patient(scene) else 0):
+        seconds = waiting.left(scene, store.clock.now())
+        if seconds <= 0:
+            return None, f"It has waited {waiting.patience(scene):g} s for a place"
+        hope = await store.read(_hope, scene, line, settings, watch)
+        if not hope.prospects:
+            return None, IN_A_CIRCLE if hope.circle else NO_USE
+        outcome = await store.write(turns.wait_for_place, lease, hope.prospects, seconds)
+        if outcome is not None:
+            _tell(scene, hope, seconds)
+            return outcome, ""
+    return None, IN_A_CIRCLE if _is_patient(scene) else ""
+
+
+def _hope(tx: Tx, scene: Scene, line: Place, settings: Settings, watch: Watch) -> waiting.Hope:
+    sight = survey(tx, scene, line, settings, watch, lost_all=True)
+    return waiting.hope(tx, scene, sight.request, sight.view)
+
+
+def _is_patient(scene: Scene) -> bool:
+    return waiting.patience(scene) > 0
+
+
+def _tell(scene: Scene, hope: waiting.Hope, seconds: float) -> None:
+    """Tell the operator once that a move waits, and for what."""
+    if not scene.facts.get("waits"):
+        log.info(
+            "move waits for a place",
+            server=scene.server["id"],
+            move=scene.id,
+            kind=scene.move["kind"],
+            at_most_s=round(seconds),
+            hosts="; ".join(f"{each.host.name}: {each}" for each in hope.prospects.values()),
+        )
 
 
 def _want(scene: Scene, sight: Survey, host: HostView) -> claims.Want:
@@ -97,15 +148,29 @@ def _want(scene: Scene, sight: Survey, host: HostView) -> claims.Want:
         scene.id,
         host.epoch,
         group_generation=sight.group_generation,
+        ticket=scene.move["number"],
+        patient=_is_patient(scene),
     )
 
 
 # The class of cause of what the ledger refuses, in the scheduler's words.
-CAUSES: Mapping[str, str] = {"C1": "capacity", "G1": "group rule", "G2": "group rule", "M5": "host state"}
+CAUSES: Mapping[str, str] = {
+    "C1": "capacity",
+    "G1": "group rule",
+    "G2": "group rule",
+    "M5": "host state",
+    "M7": "others wait for it",
+}
+# In the place of the filter, where the ledger refuses only until others have arrived.
+WAIT = "others are on the move"
+NO_USE = "It would have waited, but no host may come free by itself"
+IN_A_CIRCLE = "It would have waited, but in a circle: the servers that are in its way wait themselves"
 
 
-def _nowhere(scene: Scene, refused: Mapping[str, Refusal]) -> NoValidHost:
+def _nowhere(scene: Scene, refused: Mapping[str, Refusal], why_not: str) -> NoValidHost:
     message, reasons = no_valid_host(refused)
+    if why_not:
+        message = f"{message}. {why_not}"
     if last := scene.move["failure"].get("message"):
         message = f"{message}. The last host that was tried said: {last}"
     return NoValidHost(message, reasons)
@@ -119,7 +184,7 @@ def survey(
     supply = watch.look(tx)
     server = scene.server
     group = view.group_of(tx, server["group_id"])
-    request = _request(tx, scene, line, settings, group)
+    request = replace(_request(tx, scene, line, settings, group), queued=_queued(tx, scene, group))
     sight = View(
         supply,
         members=seats.holders(tx, group["id"], but=server["id"]) if group else {},
@@ -155,6 +220,14 @@ def _request(
         required_traits=required,
         forbidden_traits=forbidden,
     )
+
+
+def _queued(tx: Tx, scene: Scene, group: Mapping[str, Any] | None) -> frozenset[str]:
+    """M7: the hosts for which somebody waits whom the server must let go first."""
+    group_id = waiting.group_waited_for(scene) if group else None
+    if group_id is None and not _is_patient(scene):
+        return frozenset()
+    return queue.ahead(tx, scene.move["number"], group_id, patient=_is_patient(scene))
 
 
 def _may_stay(scene: Scene, line: Place, settings: Settings) -> bool:

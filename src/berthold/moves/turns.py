@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlalchemy import select
 
-from berthold.ledger import claims, group_moves, moves, outbox, schema, servers
+from berthold.ledger import claims, group_moves, moves, outbox, queue, schema, servers
 from berthold.ledger.store import Tx, announce, moment
-from berthold.moves import steps
+from berthold.moves import steps, waiting
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble
 from berthold.moves.playbook import Ask, Call, Errand, Line, Park, Place, Playbook, Scene, Write
@@ -195,7 +195,28 @@ def place_line(tx: Tx, lease: moves.Lease, want: claims.Want) -> Outcome:
     """Claim the candidate and move on, together. Raises `Refused`, with nothing written."""
     scene = hold(tx, lease)
     claims.take(tx, [want])
+    scene = waiting.end(tx, scene)
     return end_line(tx, lease, scene_of(tx, scene.move), target_id=want.host_id)
+
+
+def wait_for_place(
+    tx: Tx, lease: moves.Lease, prospects: Mapping[str, waiting.Prospect], seconds: float
+) -> Outcome | None:
+    """M7: stand in the queue for these hosts, and let the move be until one of them changes. None if what
+    it would wait for has begun to wait meanwhile: look again."""
+    scene = hold(tx, lease)
+    queue.alone(tx)
+    if queue.waiting(tx, {move_id for each in prospects.values() for move_id in each.blockers}):
+        return None
+    rooms = {host_id: each.room for host_id, each in prospects.items()}
+    queue.stand(tx, scene.id, scene.move["number"], waiting.group_waited_for(scene), rooms, seconds)
+    told = waiting.waits(scene, prospects, moment(tx))
+    if told != scene.facts.get("waits"):
+        moves.write(tx, lease, facts={**scene.facts, "waits": told})
+    wait_s = min(LOOK_AGAIN_S, seconds)
+    moves.give_back(tx, lease, wait_s)
+    news = (f"move:{scene.id}", *(f"host:{host_id}" for host_id in prospects))
+    return Outcome(scene.move["state"], wait_s=wait_s, later=True, news=news)
 
 
 def put_off(tx: Tx, lease: moves.Lease, seconds: float) -> Outcome:
@@ -266,7 +287,7 @@ def _end_abort(tx: Tx, scene: Scene, abort: Mapping[str, Any], *, too_late: bool
 
 def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) -> Outcome:
     """Above the point of no return: begin the way back with this very line. Below it: try again."""
-    scene = hold(tx, lease)
+    scene = waiting.end(tx, hold(tx, lease), trouble.message)
     if not can_return(scene):
         return _retry(tx, lease, scene, trouble, settings)
     _tell(tx, scene, scene.move, trouble)

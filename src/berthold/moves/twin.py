@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import JSON, Boolean, Text, bindparam, cast, func, select, text
 
-from berthold.ledger import claims, moves, seats
+from berthold.ledger import claims, moves, queue, seats
 from berthold.ledger.store import Tx, announce, clock_of, moment
 from berthold.moves import turns
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome
@@ -28,13 +28,16 @@ from berthold.moves.playbook import Park, Scene
 ENGINES = frozenset({"postgresql"})
 
 PLACE = text("SELECT place_1(CAST(:plan AS json))")
+# It is not called where somebody waits who came first (M7): the steps say so then.
+CALL = select(func.place_1(cast(bindparam("plan", type_=Text), JSON), type_=Boolean))
+IN_TURN = {patient: CALL.where(~rows.exists()) for patient, rows in queue.IN_THE_WAY_AT.items()}
 
 
 def place_line(tx: Tx, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str) -> Outcome:
     """`turns.place_line`, at once where that can be. `seen`: the move as its runner saw it."""
     if tx.dialect.name in ENGINES and _is_plain(seen, want):
         plan = _plan(tx, lease, want, seen, host_name)
-        if plan is not None and tx.execute(PLACE, {"plan": json.dumps(plan)}).scalar_one():
+        if plan is not None and _granted(tx, want, seen, plan):
             announce(tx, f"host:{want.host_id}")
             if plan["ask"]:
                 announce(tx, f"asks:{want.host_id}")
@@ -42,11 +45,22 @@ def place_line(tx: Tx, lease: moves.Lease, want: claims.Want, seen: Scene, host_
     return turns.place_line(tx, lease, want)
 
 
+def _granted(tx: Tx, want: claims.Want, seen: Scene, plan: dict[str, Any]) -> bool:
+    group_id = seen.server["group_id"]
+    if group_id is None and not want.patient:
+        return bool(tx.execute(PLACE, {"plan": json.dumps(plan)}).scalar_one())
+    asker = queue.asker(tx, want.host_id, want.ticket, group_id)
+    return bool(tx.execute(IN_TURN[want.patient], {"plan": json.dumps(plan), **asker}).scalar())
+
+
 def _is_plain(seen: Scene, want: claims.Want) -> bool:
-    """A claim of a server without a group or of an anti-affinity group; another line comes after it."""
+    """A claim of a server without a group or of an anti-affinity group that has not waited; another
+    line comes after it."""
     ruled = {"none": None, "anti-affinity": seats.take_seat}
     rule = seen.server["rule"]
-    if rule not in ruled or seats.RULES.get(rule) is not ruled[rule] or want.group_generation is not None:
+    if seen.facts.get("waits") or rule not in ruled:
+        return False
+    if seats.RULES.get(rule) is not ruled[rule] or want.group_generation is not None:
         return False
     lines, number = turns.book_of(seen).lines, seen.move["line"] + 1
     return number < len(lines) and not isinstance(lines[number], Park)
