@@ -35,9 +35,9 @@ from berthold.companions import image, volume
 from berthold.database import metadata
 from berthold.errors import Stale
 from berthold.lab.turns import LabStore, Turn, now, turn
-from berthold.ledger import audit, claims, groups, moves, quotas, schema, servers
+from berthold.ledger import audit, claims, group_moves, groups, moves, quotas, schema, servers
 from berthold.ledger.store import Tx
-from berthold.moves import begin
+from berthold.moves import begin, together
 from berthold.moves.outcome import Outcome
 from berthold.moves.runner import Runner
 from berthold.moves.status import Status, status_of
@@ -250,11 +250,17 @@ class World:
         for _ in range(patience):
             busy = [not self.step(move_id).wait_s for move_id in self.unfinished()]
             busy += [self.obey(name) for name in list(self.agents)]
+            busy.append(self.attend())
             if not any(busy):
                 if not self.unfinished() or self.silent:
                     return
                 self.pass_time(1.0)
         raise AssertionError(f"this never settles: {self.moves()}")
+
+    def attend(self) -> bool:
+        """Whoever attends to whole-group moves does what is due; whether anything was."""
+        waiting = self.store.read_now(group_moves.unfinished)
+        return any([self.store.write_now(together.tend, each) for each in waiting])
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
