@@ -14,6 +14,7 @@ import structlog
 from berthold.errors import Stale, Unavailable
 from berthold.ledger import moves
 from berthold.ledger.store import Store
+from berthold.moves.attend import attend
 from berthold.moves.auditor import Auditor
 from berthold.moves.outcome import Outcome
 from berthold.moves.reclaim import end_overdue, terms
@@ -40,7 +41,8 @@ class Conductor:
     async def run(self) -> None:
         """Take and step moves until told to stop, then let go of all leases."""
         with self.store.bus.subscribe("moves") as news:
-            works = (self._renew(), self.runner.watch.run(), self.auditor.run(), self._end_overdue())
+            tending = attend(self.store, self.settings.scan_s)
+            works = (self._renew(), self.runner.watch.run(), self.auditor.run(), self._end_overdue(), tending)
             beside = [asyncio.create_task(work) for work in works]
             try:
                 while not self._stopping.is_set():
