@@ -36,7 +36,6 @@ from berthold.settings import Settings
 
 log = structlog.get_logger("berthold.placing")
 
-CHOOSES_ANEW = frozenset({"evacuation", "group-move"})
 LOOKS = 10  # that found candidates, all of which were lost
 RANKED_AGAIN = 10  # since another member of a soft group had chosen
 
@@ -184,7 +183,7 @@ def survey(
     supply = watch.look(tx)
     server = scene.server
     group = view.group_of(tx, server["group_id"])
-    request = replace(_request(tx, scene, line, settings, group), queued=_queued(tx, scene, group))
+    request = replace(request_of(tx, scene, line, settings, group), queued=_queued(tx, scene, group))
     sight = View(
         supply,
         members=seats.holders(tx, group["id"], but=server["id"]) if group else {},
@@ -198,7 +197,7 @@ def survey(
     return Survey(request, sight, group["generation"] if group and soft else None)
 
 
-def _request(
+def request_of(
     tx: Tx, scene: Scene, line: Place, settings: Settings, group: Mapping[str, Any] | None
 ) -> Request:
     """Judged for the server's owner, whoever asked for the move."""
@@ -236,11 +235,11 @@ def _may_stay(scene: Scene, line: Place, settings: Settings) -> bool:
 
 
 def _home(tx: Tx, group: Mapping[str, Any] | None, move: Mapping[str, Any]) -> str | None:
-    """Where an affinity group's members must be. A lone member may choose anew, and so may a group that
-    moves as a whole, and the first that is evacuated; the others follow it."""
+    """Where an affinity group's members must be. A lone member may choose anew, and so may the first
+    that is evacuated; the others follow it."""
     if group is None or group["policy"] != "affinity" or group["members"] == 1:
         return None
     places = view.places_of_group(tx, group["id"])
-    if move["source_id"] == places.get("home") and (move["kind"] in CHOOSES_ANEW or "next" in places):
+    if move["source_id"] == places.get("home") and (move["kind"] == "evacuation" or "next" in places):
         return places.get("next")
     return places.get("home")
