@@ -136,7 +136,7 @@ def test_whatever_is_wrong_the_refusal_is_the_same(cloud: Cloud) -> None:
 
 def test_nobody_gives_on_more_than_he_has(cloud: Cloud) -> None:
     ann = Owner(cloud)
-    roles: list[dict[str, str]]
+    roles: Any
     for roles in ([{"name": "admin"}], [{"id": "nothing"}], [{"name": "reader"}, {"name": "no such"}], [{}]):
         assert ann.try_to_make(roles=roles).status_code == 400
     reader = token_of(cloud, ann.make(roles=[{"name": "reader"}], unrestricted=True))

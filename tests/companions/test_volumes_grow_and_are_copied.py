@@ -225,8 +225,10 @@ def test_a_snapshot_becomes_a_volume_with_the_bytes_of_then(disks: Disks) -> Non
     assert disks.ask("GET", "/snapshots?name=after").json() == {"snapshots": []}
     renamed = disks.ask("PUT", f"/snapshots/{taken['id']}", json={"snapshot": {"name": "then"}})
     assert renamed.json()["snapshot"]["name"] == "then"
-    pairs = {"metadata": {"c": "d"}}
-    assert disks.ask("PUT", f"/snapshots/{taken['id']}/metadata", json=pairs).json() == pairs
+    pairs, path = {"metadata": {"c": "d"}}, f"/snapshots/{taken['id']}/metadata"
+    assert disks.ask("POST", path, json=pairs).json() == {"metadata": {"a": "b", "c": "d"}}
+    assert disks.ask("PUT", path, json=pairs).json() == pairs
+    assert disks.ask("GET", path).json() == pairs
     assert disks.ask("GET", f"/snapshots/{taken['id']}").json()["snapshot"]["metadata"] == {"c": "d"}
 
 

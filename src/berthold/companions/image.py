@@ -74,6 +74,11 @@ class EmbeddedImages:
         if file is not None:
             self.files.remove(file)
 
+    async def announce_snapshot(
+        self, project_id: str, move: str, *, name: str, base: str | None, properties: dict[str, Any]
+    ) -> None:
+        await self.store.write(begin_snapshot, project_id, move, name, base, properties)
+
     async def snapshot(
         self,
         project_id: str,

@@ -16,11 +16,12 @@ from sqlalchemy import Row, and_, delete, select, update
 from berthold.companions import quotas
 from berthold.companions.files import Files, copy_sparse, storage_speaks
 from berthold.companions.schema import volume_snapshot
-from berthold.errors import NotFound, Unavailable, WrongState
+from berthold.errors import Malformed, NotFound, Unavailable, WrongState
 from berthold.ledger.store import Store, Tx, clock_of, insert, now
 from berthold.neighbours import Actor
 
 GIB = 1 << 30
+MOST_PAIRS = 128
 
 
 class Snapshots:
@@ -137,6 +138,20 @@ def change(tx: Tx, actor: Actor, snapshot_id: str, fields: dict[str, Any]) -> Ro
     if row is None:
         raise _missing(snapshot_id)
     return row
+
+
+def change_pairs(
+    tx: Tx, actor: Actor, snapshot_id: str, pairs: dict[str, str], *, keep: bool
+) -> dict[str, str]:
+    """Set the snapshot's metadata to these, or add them to what it has; what it then has."""
+    locked = select(volume_snapshot.c.id).where(volume_snapshot.c.id == snapshot_id)
+    tx.execute(locked.with_for_update()).first()
+    row = snapshot_of(tx, actor, snapshot_id)
+    pairs = {**row.metadata, **pairs} if keep else pairs
+    if len(pairs) > MOST_PAIRS:
+        raise Malformed(f"a snapshot has at most {MOST_PAIRS} metadata items here")
+    change(tx, actor, snapshot_id, {"metadata": pairs})
+    return pairs
 
 
 def drop(tx: Tx, snapshot_id: str) -> str | None:

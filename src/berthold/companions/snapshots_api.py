@@ -106,20 +106,34 @@ async def make_snapshot(asked: Asked) -> Response:
 
 
 async def change_snapshot(asked: Asked) -> Response:
+    check_project(asked)
     wish = structs.asdict((await asked.body(SnapshotChangeBody)).snapshot)
-    return await changed(asked, {key: value for key, value in wish.items() if value is not UNSET})
+    fields = {key: value for key, value in wish.items() if value is not UNSET}
+    row = await asked.four.store.write(snapshots.change, asked.actor, asked.path["id"], fields)
+    return answer({"snapshot": document_of(row)})
+
+
+async def show_metadata(asked: Asked) -> Response:
+    check_project(asked)
+    row = await asked.four.store.read(snapshots.snapshot_of, asked.actor, asked.path["id"])
+    return answer({"metadata": row.metadata})
+
+
+async def add_metadata(asked: Asked) -> Response:
+    return await changed_metadata(asked, keep=True)
 
 
 async def replace_metadata(asked: Asked) -> Response:
-    pairs = (await asked.body(Metadata)).metadata
-    await changed(asked, {"metadata": pairs})
-    return answer({"metadata": pairs})
+    return await changed_metadata(asked, keep=False)
 
 
-async def changed(asked: Asked, fields: Document) -> Response:
+async def changed_metadata(asked: Asked, *, keep: bool) -> Response:
     check_project(asked)
-    row = await asked.four.store.write(snapshots.change, asked.actor, asked.path["id"], fields)
-    return answer({"snapshot": document_of(row)})
+    pairs, snapshot_id = (await asked.body(Metadata)).metadata, asked.path["id"]
+    kept = await asked.four.store.write(
+        lambda tx: snapshots.change_pairs(tx, asked.actor, snapshot_id, pairs, keep=keep)
+    )
+    return answer({"metadata": kept})
 
 
 async def delete_snapshot(asked: Asked) -> Response:

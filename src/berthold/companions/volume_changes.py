@@ -12,13 +12,13 @@ from sqlalchemy import Row, select, update
 
 from berthold.companions import quotas
 from berthold.companions.schema import volume, volume_attachment, volume_snapshot
+from berthold.companions.snapshots import MOST_PAIRS
 from berthold.companions.volume import GIB, EmbeddedVolumes, volume_of
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger.store import Tx, now
 from berthold.neighbours import Actor
 
 LARGEST_GIB = 65536
-MOST_PAIRS = 128
 
 
 async def extend(volumes: EmbeddedVolumes, actor: Actor, volume_id: str, size: int) -> None:

@@ -7,20 +7,9 @@ from typing import Any
 from msgspec import Struct
 from starlette.responses import Response
 
-from berthold.companions import quotas
+from berthold.companions import quotas, snapshots_api
 from berthold.companions.http import Asked, Document, Route, answer, nothing, yes
 from berthold.companions.quotas import VOLUME_LIMITS
-from berthold.companions.snapshots_api import (
-    change_snapshot,
-    delete_snapshot,
-    list_snapshots,
-    make_snapshot,
-    show_snapshot,
-)
-from berthold.companions.snapshots_api import list_details as list_snapshot_details
-from berthold.companions.snapshots_api import (
-    replace_metadata as replace_snapshot_metadata,
-)
 from berthold.companions.volume_actions_api import (
     act,
     add_metadata,
@@ -180,13 +169,15 @@ PATHS: tuple[Route, ...] = (
     ("GET", "/volumes/{id}/metadata/{key}", show_item),
     ("PUT", "/volumes/{id}/metadata/{key}", set_item),
     ("DELETE", "/volumes/{id}/metadata/{key}", delete_item),
-    ("GET", "/snapshots", list_snapshots),
-    ("POST", "/snapshots", make_snapshot),
-    ("GET", "/snapshots/detail", list_snapshot_details),
-    ("GET", "/snapshots/{id}", show_snapshot),
-    ("PUT", "/snapshots/{id}", change_snapshot),
-    ("DELETE", "/snapshots/{id}", delete_snapshot),
-    ("PUT", "/snapshots/{id}/metadata", replace_snapshot_metadata),
+    ("GET", "/snapshots", snapshots_api.list_snapshots),
+    ("POST", "/snapshots", snapshots_api.make_snapshot),
+    ("GET", "/snapshots/detail", snapshots_api.list_details),
+    ("GET", "/snapshots/{id}", snapshots_api.show_snapshot),
+    ("PUT", "/snapshots/{id}", snapshots_api.change_snapshot),
+    ("DELETE", "/snapshots/{id}", snapshots_api.delete_snapshot),
+    ("GET", "/snapshots/{id}/metadata", snapshots_api.show_metadata),
+    ("POST", "/snapshots/{id}/metadata", snapshots_api.add_metadata),
+    ("PUT", "/snapshots/{id}/metadata", snapshots_api.replace_metadata),
     ("GET", "/limits", show_limits),
     ("GET", "/types", list_types),
     ("GET", "/types/{id}", show_type),
