@@ -97,6 +97,7 @@ def things(cloud: Any) -> dict[str, str]:
     made = cloud.post("/os-aggregates", {"aggregate": {"name": "rack"}}).json["aggregate"]
     return {
         "server_id": server,
+        "move_id": cloud.world.rows("move")[0]["id"],
         "flavor_id": "100",
         "aggregate_id": str(made["id"]),
         "project_id": "a" * 32,

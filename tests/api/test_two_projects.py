@@ -40,6 +40,8 @@ WISHES: dict[str, Any] = {
     "resize": {"flavorRef": "100"},
     "reboot": {"type": "HARD"},
     "os-resetState": {"state": "error"},
+    "rebuild": {"imageRef": UNKNOWN},
+    "createImage": {"name": "mine"},
 }
 
 
@@ -60,6 +62,7 @@ def anns(cloud: Any) -> dict[str, str]:
     (shown,) = cloud.get(f"/servers/{server}/migrations", "mel", "2.80").json["migrations"]
     (volume,) = cloud.get(f"/servers/{server}/os-volume_attachments", "ann").json["volumeAttachments"]
     (port,) = cloud.get(f"/servers/{server}/os-interface", "ann").json["interfaceAttachments"]
+    (move,) = cloud.world.unfinished()
     (action, *_) = cloud.get(f"/servers/{server}/os-instance-actions", "ann").json["instanceActions"]
     return {
         "server_id": server,
@@ -67,6 +70,7 @@ def anns(cloud: Any) -> dict[str, str]:
         "project_id": "a" * 32,
         "name": "anns-key",
         "migration_id": str(shown["id"]),
+        "move_id": move,
         "volume_id": volume["volumeId"],
         "port_id": port["port_id"],
         "request_id": action["request_id"],

@@ -46,6 +46,7 @@ def test_every_command_is_known_here() -> None:
         *("up", "api", "conductor", "agent", "demo", "doctor"),
         *("db upgrade", "db audit", "move list", "move resume"),
         *("group list", "group show"),
+        *("explain server", "explain group", "explain move"),
     }
 
 
@@ -77,7 +78,7 @@ def test_what_an_example_says_there_is(path: tuple[str, ...]) -> None:
         assert left == [], line
 
 
-@pytest.mark.parametrize("group", [(), ("db",), ("move",), ("group",)], ids=" ".join)
+@pytest.mark.parametrize("group", [(), ("db",), ("move",), ("group",), ("explain",)], ids=" ".join)
 def test_a_list_of_commands_has_a_line_for_each(berthold: Berthold, group: tuple[str, ...]) -> None:
     text = berthold(*group, "--help").text
     rows = text.split(" Commands ")[1].splitlines()[1:]

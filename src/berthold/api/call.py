@@ -13,6 +13,7 @@ from berthold.api.microversions import Version
 from berthold.api.policy import Policy
 from berthold.api.query import Query
 from berthold.ledger.store import Store
+from berthold.moves.watch import Watch
 from berthold.neighbours import Actor, Neighbours
 from berthold.settings import Settings
 
@@ -25,6 +26,10 @@ class Services:
     neighbours: Neighbours
     settings: Settings
     policy: Policy = field(default_factory=Policy)
+    watch: Watch = field(init=False)  # what explanations see of the hosts
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "watch", Watch(self.store, self.settings.silent_after_s))
 
 
 @dataclass(frozen=True)

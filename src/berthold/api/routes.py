@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from berthold.api import (
     aggregates,
+    explanations,
     flavors,
     hypervisors,
     instance_actions,
@@ -201,6 +202,15 @@ ROUTES: tuple[Route, ...] = (
           shows=one("availabilityZoneInfo")),
     Route("GET", "/os-availability-zone/detail", aggregates.zones_in_detail, "os-availability-zone:detail",
           shows=one("availabilityZoneInfo")),
+    # -- Why, and whether all is where it should be: ours, not Nova's
+    Route("GET", "/servers/{server_id}/explain", explanations.server, "berthold-explain:show",
+          query=explanations.QUERY, shows=one("explanation")),
+    Route("GET", "/os-server-groups/{group_id}/explain", explanations.group, "berthold-explain:show",
+          query=explanations.QUERY, shows=one("explanation")),
+    Route("GET", "/os-server-groups/{group_id}/compliance", explanations.group_compliance,
+          "berthold-compliance:show", shows=one("compliance")),
+    Route("GET", "/berthold-moves/{move_id}/explain", explanations.move, "berthold-explain:show",
+          query=explanations.QUERY, shows=one("explanation")),
     # -- Users and projects
     Route("GET", "/os-keypairs", keypairs.index, "os-keypairs:index", query=keypairs.QUERY,
           shows=many("keypairs", keypairs.BRIEF, links="keypairs_links", within="keypair")),

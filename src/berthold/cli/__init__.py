@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from berthold.cli import database, groups, moves, processes
+from berthold.cli import database, explain, groups, moves, processes
 from berthold.cli.console import Wrong, error
 from berthold.cli.demo import demo
 from berthold.cli.doctor import doctor
@@ -29,6 +29,7 @@ app.command()(doctor)
 app.add_typer(database.app, name="db")
 app.add_typer(moves.app, name="move")
 app.add_typer(groups.app, name="group")
+app.add_typer(explain.app, name="explain")
 
 
 def main() -> None:

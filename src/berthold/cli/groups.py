@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from berthold.api.views.fields import iso_long
 from berthold.cli import home as homes
 from berthold.cli import options
 from berthold.cli.console import Wrong, out
@@ -16,6 +18,8 @@ from berthold.errors import NotFound
 from berthold.ledger import compliance, overview, reading
 from berthold.ledger.compliance import Finding, Member
 from berthold.ledger.store import Tx
+from berthold.moves.explained import compliance_of
+from berthold.records import violations
 from berthold.settings import Settings
 
 app = typer.Typer(help="See server groups, and whether their members comply.", no_args_is_help=True)
@@ -84,23 +88,24 @@ def show(
     """
     with opened(database_url, data) as store:
         try:
-            row, members = store.read_now(_group, group)
+            row, members, since = store.read_now(_group, group)
         except NotFound as absent:
             raise Wrong(f"{absent.message} All are shown by: berthold group list") from absent
     if as_json:
-        out.print(json.dumps(document(row, members), indent=2), markup=False)
+        out.print(json.dumps(compliance_of(row, members, since, by_host=True), indent=2), markup=False)
     else:
-        _print(row, members)
+        _print(row, members, since)
     raise typer.Exit(0 if all(member.complies for member in members) else 1)
 
 
-def _group(tx: Tx, group_id: str) -> tuple[reading.Row, list[Member]]:
+def _group(tx: Tx, group_id: str) -> tuple[reading.Row, list[Member], dict[str, str]]:
     row = reading.group(tx, group_id, None)
     heard_since = overview.machine_time(tx) - Settings().silent_after_s
-    return row, compliance.members(tx, row, heard_since)
+    since = {each["key"]: iso_long(each["since"]) or "" for each in violations.standing(tx)}
+    return row, compliance.members(tx, row, heard_since), since
 
 
-def _print(row: reading.Row, members: list[Member]) -> None:
+def _print(row: reading.Row, members: list[Member], since: Mapping[str, str]) -> None:
     out.print(Text.assemble((row["name"], "bold"), f"  {policy(row)}, {len(members)} members"))
     if row["moving"]:
         out.print(f"  It is moving, for {row['moving']}.", markup=False)
@@ -109,44 +114,11 @@ def _print(row: reading.Row, members: list[Member]) -> None:
         where = f"on {member.host}" if member.host else "on no host"
         out.print(Text.assemble(f"  {member.id}  {member.name}  {where}  ", (word, colour)))
         for finding in member.findings:
-            _explain(finding)
+            _explain(finding, since.get(finding.key))
 
 
-def _explain(finding: Finding) -> None:
-    out.print(
-        Text.assemble("      ", (finding.kind, COLOURS[finding.kind]), f" ({finding.rule}): {finding.says}")
-    )
+def _explain(finding: Finding, since: str | None) -> None:
+    says = f" ({finding.rule}): {finding.says}{f', seen since {since}' if since else ''}"
+    out.print(Text.assemble("      ", (finding.kind, COLOURS[finding.kind]), says))
     for way in finding.mends:
         out.print(Text(f"      -> {way}"))
-
-
-def document(row: reading.Row, members: list[Member]) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "id": row["id"],
-        "name": row["name"],
-        "policy": row["policy"],
-        "max_server_per_host": row["per_host"],
-        "moving": row["moving"],
-        "complies": all(member.complies for member in members),
-        "members": [_member(member) for member in members],
-    }
-
-
-def _member(member: Member) -> dict[str, Any]:
-    return {
-        "id": member.id,
-        "name": member.name,
-        "host": member.host,
-        "complies": member.complies,
-        "findings": [
-            {
-                "kind": finding.kind,
-                "rule": finding.rule,
-                "host": finding.host,
-                "says": finding.says,
-                "mends": list(finding.mends),
-            }
-            for finding in member.findings
-        ],
-    }

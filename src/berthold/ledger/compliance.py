@@ -32,7 +32,7 @@ VIOLATION, AT_RISK, PREFERENCE = "violation", "at risk", "preference"
 @dataclass(frozen=True)
 class Finding:
     """What is wrong with these servers. `says` is for operators; `told` is for the owner and names no
-    host. `mends`: each of these would put it right."""
+    host. `mends`: each of these would put it right; `owners_mends`: so could these, by the owner."""
 
     kind: str
     rule: str
@@ -44,6 +44,7 @@ class Finding:
     host: str | None = None
     subject: str = ""  # what else tells it from others of its rule
     mends: tuple[str, ...] = ()
+    owners_mends: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -145,6 +146,7 @@ def crowded(tx: Tx, group_id: str | None = None) -> list[Finding]:
     for gid, name, per_host, host_id, host_name, count in tx.execute(rows):
         here = dict(_named(tx, gid, host_id))
         names = " and ".join(here.values())
+        mend = f"migrate {count - per_host} of them to hosts without a member"
         found.append(
             Finding(
                 VIOLATION,
@@ -156,7 +158,8 @@ def crowded(tx: Tx, group_id: str | None = None) -> list[Finding]:
                 gid,
                 host_id,
                 host_name,
-                mends=(f"migrate {count - per_host} of them to hosts without a member",),
+                mends=(mend,),
+                owners_mends=(mend,),
             )
         )
     return found
@@ -200,6 +203,7 @@ def _strays(tx: Tx, group_id: str) -> list[Finding]:
             host_id,
             names[host_id],
             mends=(f"migrate them to {home}",),
+            owners_mends=("migrate them to where the others are",),
         )
         for host_id, away in sorted(strays.items())
     ]
@@ -272,12 +276,14 @@ def _unmet(server_id: str, group_row: Mapping[str, Any], held: Sequence[Held]) -
     if group_row["policy"] == "soft-anti-affinity" and names:
         told = f"it shares its host with {' and '.join(names)}"
         mends = ("migrate it when a host without a member has room",)
-        return [Finding(PREFERENCE, "G3", f"{told}: {mine.host}", told, mends=mends, **where)]
+        says = f"{told}: {mine.host}"
+        return [Finding(PREFERENCE, "G3", says, told, mends=mends, owners_mends=mends, **where)]
     counts = Counter(each.host_id for each in homes.values())
     if group_row["policy"] == "soft-affinity" and counts[mine.host_id] < max(counts.values()):
         told = "more of its group are on another host"
         mends = ("migrate it when the host of the others has room",)
-        return [Finding(PREFERENCE, "G3", f"{told} than on {mine.host}", told, mends=mends, **where)]
+        says = f"{told} than on {mine.host}"
+        return [Finding(PREFERENCE, "G3", says, told, mends=mends, owners_mends=mends, **where)]
     return []
 
 

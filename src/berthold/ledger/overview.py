@@ -57,6 +57,21 @@ def _refusals(tx: Tx, moves: list[str]) -> dict[str, str]:
     }
 
 
+def open_asks(tx: Tx, move_id: str) -> Sequence[Row]:
+    """What agents were asked for the move and have not answered: `verb`, `asked_at`, the host's `name`
+    and `status`, and when it was `heard_at` last."""
+    ask, host, beat = schema.ask, schema.host, schema.heartbeat
+    rows = (
+        select(ask.c.verb, ask.c.asked_at, host.c.name, host.c.status, beat.c.heard_at)
+        .select_from(
+            ask.join(host, host.c.id == ask.c.host_id).outerjoin(beat, beat.c.host_id == ask.c.host_id)
+        )
+        .where(ask.c.move_id == move_id, ask.c.state == "open")
+        .order_by(host.c.name, ask.c.seq)
+    )
+    return [dict(row) for row in tx.execute(rows).mappings()]
+
+
 def homes_on(tx: Tx, host_id: str) -> int:
     """How many servers have their home there."""
     claim = schema.claim.c

@@ -2,7 +2,7 @@
 
 `ways` is for operators and may name the host; `owners_ways` is for whoever owns the server: it
 names no host and only the owner's own servers. Each way is a clause that goes on from "it would
-do …": "when web-2 leaves it or is deleted". All ways of one refusal are alternatives, and a host
+do …": "when web-2 leaves its host or is deleted". All ways of one refusal are alternatives, and a host
 that was refused by several filters needs one of each. A filter that nothing can satisfy has none.
 """
 
@@ -68,7 +68,7 @@ def gone(occupant: Occupant) -> str:
         return f"when {move} (move {occupant.move_id}) is undone, or {name} goes on from there"
     if occupant.role == "source" or occupant.leaves:
         return f"when {move} (move {occupant.move_id}) ends"
-    return f"when {name} leaves it or is deleted"
+    return f"when {name} leaves its host or is deleted"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,68 @@
+"""Who holds places on hosts, and what each has under way: for whoever is to be told what blocks a place.
+
+Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import and_, select
+
+from berthold.ledger import schema
+from berthold.ledger.store import Tx
+
+claim, server, host, move = schema.claim, schema.server, schema.host, schema.move
+
+Row = Mapping[str, Any]
+
+COLUMNS = (
+    claim.c.host_id,
+    host.c.name.label("host"),
+    claim.c.role,
+    server.c.id,
+    server.c.name,
+    server.c.project_id,
+    move.c.id.label("move_id"),
+    move.c.kind,
+    move.c.playbook,
+    move.c.state,
+)
+
+
+def of_group(tx: Tx, group_id: str) -> list[Row]:
+    """Every claim of the group's members, by host: server, role, and the server's unfinished move."""
+    rows = (
+        select(*COLUMNS)
+        .select_from(
+            claim.join(server, server.c.id == claim.c.server_id)
+            .join(host, host.c.id == claim.c.host_id)
+            .outerjoin(move, and_(move.c.server_id == server.c.id, move.c.state.in_(schema.UNFINISHED)))
+        )
+        .where(server.c.group_id == group_id)
+        .order_by(host.c.name, server.c.name, server.c.id, claim.c.id)
+    )
+    return [dict(row) for row in tx.execute(rows).mappings()]
+
+
+def on_the_move(tx: Tx, but: str = "") -> list[Row]:
+    """Every claim of servers with an unfinished move (`but` one server's), with its `resources`."""
+    taken = schema.allocation.c
+    rows = (
+        select(*COLUMNS, claim.c.id.label("claim_id"), taken["class"], taken.amount)
+        .select_from(
+            move.join(claim, claim.c.server_id == move.c.server_id)
+            .join(server, server.c.id == move.c.server_id)
+            .join(host, host.c.id == claim.c.host_id)
+            .outerjoin(schema.allocation, taken.claim_id == claim.c.id)
+        )
+        .where(move.c.state.in_(schema.UNFINISHED), claim.c.server_id != but)
+        .order_by(host.c.name, server.c.name, server.c.id, claim.c.id)
+    )
+    found: dict[str, dict[str, Any]] = {}
+    for row in tx.execute(rows).mappings():
+        each = found.setdefault(row["claim_id"], {**row, "resources": {}})
+        if row["class"]:
+            each["resources"][row["class"]] = row["amount"]
+    return list(found.values())
