@@ -31,6 +31,11 @@ class Settings:
     reclaim_s: float = 0.0
     # How long a shelved server keeps its host: 0 gives it back at once, -1 only when it is asked for.
     shelved_offload_s: float = 0.0
+    # For how long a move may wait for a place that others on the move may give up, unless its request
+    # says so; 0: it fails at once.
+    wait_s: float = 0.0
+    # For how long a request may ask to wait at most.
+    wait_max_s: float = 3600.0
     # Waits between tries of a line that must succeed: from this, doubled, up to the next.
     retry_first_s: float = 0.5
     retry_last_s: float = 30.0
@@ -57,4 +62,5 @@ class Settings:
 
     def __post_init__(self) -> None:
         assert 0 < self.lease_s <= 5, "lease_s: promise M4 needs a lease of at most 5 seconds"
+        assert 0 <= self.wait_s <= self.wait_max_s, "wait_s: it is from 0 to wait_max_s"
         assert 0 < self.scan_s <= 1, "scan_s: promise M4 needs a scan every second at least"

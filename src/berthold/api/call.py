@@ -53,6 +53,7 @@ class Call:
     query: Query
     body: Any = None  # the Struct that the route names
     headers: dict[str, str] = field(default_factory=dict)  # for the answer
+    wait_s: float = 0.0  # for how long what it begins may wait for a place instead of failing (M7)
 
     @property
     def store(self) -> Store:

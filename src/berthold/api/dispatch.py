@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +22,12 @@ from berthold.api.problems import BadMediaType, WrongMethod
 from berthold.api.query import Query
 from berthold.api.schemas.body import Body
 from berthold.errors import Malformed, NotFound
+from berthold.settings import Settings
 
 Handler = Callable[..., Awaitable[Any]]
 OPENAPI = ["openapi.json"]
+# A request header of our own: for how many seconds a move may wait for a place.
+WAIT = "Berthold-Wait"
 NO_SUCH_PAGE = "The resource could not be found."
 
 
@@ -109,6 +113,7 @@ class Dispatch:
             path,
             query,
             await _body(request, route, version),
+            wait_s=_patience(request, self.services.settings),
         )
         document = await route.function(call, **arguments)
         status = route.status
@@ -173,6 +178,18 @@ def _version_document(request: Request, base: str, parts: list[str]) -> Response
 
 def _json(document: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(document), status, media_type="application/json")
+
+
+def _patience(request: Request, settings: Settings) -> float:
+    """For how long what the request begins may wait for a place (M7): what it says, or the default."""
+    asked = request.headers.get(WAIT)
+    if asked is None:
+        return settings.wait_s
+    if not re.fullmatch(r"[0-9]{1,9}", asked) or int(asked) > settings.wait_max_s:
+        raise Malformed(
+            f"{WAIT}: expected whole seconds from 0 to {settings.wait_max_s:g}, not '{asked[:20]}'."
+        )
+    return float(asked)
 
 
 async def _body(request: Request, route: Route, version: Version) -> Any:

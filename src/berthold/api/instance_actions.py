@@ -70,14 +70,14 @@ def _action(
     return action, events
 
 
-def _unfinished(now: tuple[str, float], server: reading.Row) -> dict[str, Any]:
+def _unfinished(now: tuple[str, float, str | None], server: reading.Row) -> dict[str, Any]:
     return {
         "event": now[0],
         "started_at": now[1],
         "finished_at": None,
         "result": None,
         "traceback": None,
-        "details": None,
+        "details": now[2],
         "host": None,
         "project_id": server["project_id"],
     }

@@ -13,14 +13,18 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from berthold.api.dispatch import Route
+from berthold.api.dispatch import WAIT, Route
 from berthold.api.microversions import HEADER, HISTORY, NEWEST, OLDEST
 from berthold.api.problems import PROBLEMS
 from berthold.api.schemas import actions as bodies
 from berthold.api.schemas.body import Body
 from berthold.api.server_actions import ACTIONS
+from berthold.settings import Settings
 
 Json = dict[str, Any]
+# Where a request may say for how long its move may wait for a place, and how long that is at most.
+BEGINS_MOVES = frozenset({"/servers", "/servers/{server_id}/action"})
+WAIT_MAX = int(Settings.wait_max_s)
 REF = "#/components/schemas/{name}"
 
 
@@ -88,6 +92,7 @@ def _name(route: Route) -> str:
 def _parameters(route: Route) -> list[Json]:
     text = {"type": "string"}
     in_path = re.findall(r"\{(\w+)\}", route.path)
+    waits = [{"name": WAIT, "in": "header", "schema": {"type": "integer", "minimum": 0, "maximum": WAIT_MAX}}]
     return [
         *({"name": name, "in": "path", "required": True, "schema": text} for name in in_path),
         *({"name": name, "in": "query", "schema": text} for name in sorted(route.query)),
@@ -96,6 +101,7 @@ def _parameters(route: Route) -> list[Json]:
             "in": "header",
             "schema": {"type": "string", "enum": [f"compute {version}" for version in HISTORY]},
         },
+        *(waits if route.path in BEGINS_MOVES and route.method == "POST" else []),
     ]
 
 

@@ -10,7 +10,6 @@ from msgspec import UNSET
 
 from berthold.api import server_filters
 from berthold.api.call import Call
-from berthold.api.microversions import Version
 from berthold.api.query import Page
 from berthold.api.views import servers as views
 from berthold.api.views.fields import next_link, render, render_all
@@ -26,7 +25,8 @@ UNLOCK = "os_compute_api:os-lock-server:unlock:unlock_override"
 
 def by(call: Call) -> By:
     """Who asks, for whatever the request begins."""
-    return By(call.actor.user_id, call.actor.project_id, call.request_id, call.may(UNLOCK))
+    actor = call.actor
+    return By(actor.user_id, actor.project_id, call.request_id, call.may(UNLOCK), call.wait_s)
 
 
 def unlocked(tx: Tx, call: Call, server_id: str) -> reading.Row:
@@ -81,20 +81,21 @@ def _zoned(row: reading.Row, zones: Mapping[str, str]) -> reading.Row:
     return row
 
 
-def _one(tx: Tx, call: Call, server_id: str) -> reading.Row:
+def find(tx: Tx, call: Call, server_id: str) -> reading.Row:
+    """The server as it is shown. Raises `NotFound`."""
     return _zoned(reading.server_of(tx, server_id, call.scope), aggregates.zones(tx))
 
 
 async def show(call: Call, server_id: str) -> dict[str, Any]:
     """One server."""
-    row = await call.store.read(_one, call, server_id)
+    row = await call.store.read(find, call, server_id)
     return {"server": views.with_state(row, render(views.SHOW, row, call), call)}
 
 
 async def update(call: Call, server_id: str) -> dict[str, Any]:
     """Another name, description, host name or access address."""
     row = await call.store.write(_update, call, server_id)
-    fields = views.SHOW if call.version >= Version(2, 75) else views.UPDATED
+    fields = views.SHOW if call.version >= views.ALIKE else views.UPDATED
     return {"server": views.with_state(row, render(fields, row, call), call)}
 
 
@@ -113,7 +114,7 @@ def _update(tx: Tx, call: Call, server_id: str) -> reading.Row:
         changes["details"] = server["details"] | details
     if changes:
         servers.change(tx, server_id, **changes)
-    return _one(tx, call, server_id)
+    return find(tx, call, server_id)
 
 
 async def delete(call: Call, server_id: str) -> None:

@@ -30,6 +30,7 @@ def list_command(database_url: options.Database = None, data: options.Data = hom
     For each unfinished move: its server, its kind, the line that it is at and
     since when, and the conductor that works on it. One that is `waiting` is a
     resize to be confirmed or reverted; one that is `stuck` needs an operator.
+    One that waits for a place says which hosts others on the move may free.
 
     Example:
 
@@ -61,14 +62,23 @@ def _cells(move: Mapping[str, Any], present: float) -> tuple[str, ...]:
         where(move),
         ago(present - move["line_since"]),
         owner(move, present),
-        move["trouble"],
+        waits_for(move) or move["trouble"],
     )
 
 
 def where(move: Mapping[str, Any]) -> str:
-    """The line that the move is at, and which try of it this is."""
+    """The line that the move is at, and which try of it this is, or for how many hosts it waits there."""
+    if waits := move["facts"].get("waits"):
+        hosts = len(waits["hosts"])
+        return f"{line_of(move).name} (waits for {hosts} {'host' if hosts == 1 else 'hosts'})"
     tried = f" (try {move['attempt'] + 1})" if move["attempt"] else ""
     return f"{line_of(move).name}{tried}"
+
+
+def waits_for(move: Mapping[str, Any]) -> str:
+    """What a move that waits for a place waits for, by host."""
+    hosts: Mapping[str, str] = move["facts"].get("waits", {}).get("hosts", {})
+    return "; ".join(f"{name}: {why}" for name, why in hosts.items())
 
 
 def owner(move: Mapping[str, Any], present: float) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from berthold.cli import home
+from berthold.settings import Settings
 
 Data = Annotated[Path, typer.Option("--data", help="The data directory.", show_default=str(home.DEFAULT))]
 Database = Annotated[
@@ -35,6 +36,16 @@ PolicyFile = Annotated[
     typer.Option(
         "--policy-file",
         help="Rules of the compute API that differ from the defaults (YAML, under Nova's rule names).",
+    ),
+]
+Wait = Annotated[
+    int,
+    typer.Option(
+        "--wait",
+        min=0,
+        max=int(Settings.wait_max_s),
+        help="For how many seconds a move may wait for a place that others on the move may give up, where"
+        " its request does not say so (header Berthold-Wait).",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

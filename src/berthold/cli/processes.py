@@ -53,6 +53,7 @@ def up(
     memory_mb: options.Memory = 4096,
     disk_gb: options.Disk = 100,
     policy_file: options.PolicyFile = None,
+    wait: options.Wait = 0,
 ) -> None:
     """Run a whole cloud in this process, until Ctrl-C.
 
@@ -66,7 +67,7 @@ def up(
       export OS_CLIENT_CONFIG_FILE=/tmp/cloud/clouds.yaml OS_CLOUD=berthold
       openstack hypervisor list
     """
-    speed, settings = pace_of(pace), _settings(policy_file)
+    speed, settings = pace_of(pace), _settings(policy_file, wait)
     home = _home(data, alone=True)
     logs.start(home.log)
     database.upgrade(home.database_url)
@@ -81,13 +82,13 @@ def up(
     raise typer.Exit(0 if well else 1)
 
 
-def _settings(policy_file: Path | None) -> Settings:
+def _settings(policy_file: Path | None, wait: int) -> Settings:
     """The settings of a process with an API; a policy file that is none is found before it starts."""
     try:
         Policy(policy_file)
     except Malformed as error:
         raise Wrong(error.message) from error
-    return Settings(policy_file=str(policy_file or ""))
+    return Settings(policy_file=str(policy_file or ""), wait_s=float(wait))
 
 
 async def _up(
@@ -117,6 +118,7 @@ def api(
     listen: options.Listen = "127.0.0.1",
     port: options.Port = PORT,
     policy_file: options.PolicyFile = None,
+    wait: options.Wait = 0,
 ) -> None:
     """Run an API process of a larger cloud.
 
@@ -129,7 +131,7 @@ def api(
       berthold db upgrade --database postgresql+psycopg://db/berthold
       berthold api --database postgresql+psycopg://db/berthold --listen 0.0.0.0
     """
-    settings = _settings(policy_file)
+    settings = _settings(policy_file, wait)
     home = _home(data, alone=False)
     url = database_commands.standing(database_url or home.database_url)
     logs.start(None)

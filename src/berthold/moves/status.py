@@ -43,6 +43,9 @@ WHILE_ACTIVE: Mapping[str, str] = {"rebooting": "REBOOT", "rebooting_hard": "HAR
 # The server stays where a resize has brought it.
 CONFIRMING = frozenset({"confirm-resize", "confirm-and-soft-delete"})
 
+# What a move does that waits for a place (M7).
+WAITS = "berthold_wait_for_place"
+
 # A move that is over, unless its playbook says how it ended.
 ENDED: Mapping[str, str] = {"undone": "error", "superseded": "cancelled", "stuck": "error"}
 
@@ -102,12 +105,15 @@ def migration_status(move: Mapping[str, Any]) -> str:
     return ENDED.get(move["state"]) or line_of(move).migration or "running"
 
 
-def running_event(move: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The event of the line that is being done right now, and since when."""
+def running_event(move: Mapping[str, Any]) -> tuple[str, float, str | None] | None:
+    """The event of the line that is being done right now, since when, and what there is to say of it:
+    of a move that waits for a place, for what."""
     if move["state"] != "running":
         return None
+    if waits := move["facts"].get("waits"):
+        return WAITS, waits["since"], waits["message"]
     event = line_of(move).event
-    return (event, move["line_since"]) if event else None
+    return (event, move["line_since"], None) if event else None
 
 
 def line_of(move: Mapping[str, Any]) -> Line:

@@ -22,6 +22,7 @@ from berthold.ledger import queue, view
 from berthold.ledger.store import Tx
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Place, Scene
+from berthold.moves.status import WAITS
 from berthold.records import actions
 from berthold.scheduler.candidates import fit
 from berthold.scheduler.filters import capacity
@@ -32,7 +33,6 @@ from berthold.scheduler.view import View
 
 # In the wish of a move: for how many seconds it may wait each time it looks for a place.
 PATIENCE = "wait_s"
-EVENT = "berthold_wait_for_place"
 # For how many hosts one move stands in the queue; it takes any other that comes free.
 HOSTS_MAX = 32
 
@@ -242,6 +242,6 @@ def end(tx: Tx, scene: Scene, trouble: str | None = None) -> Scene:
     if not waited:
         return scene
     queue.leave(tx, scene.id)
-    actions.record(tx, scene.facts["action"], EVENT, since=waited["since"], host=None, details=trouble)
+    actions.record(tx, scene.facts["action"], WAITS, since=waited["since"], host=None, details=trouble)
     facts = {name: fact for name, fact in scene.facts.items() if name != "waits"}
     return replace(scene, move={**scene.move, "facts": facts})
