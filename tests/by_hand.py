@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from berthold.lab.outages import evacuate, lose
 from berthold.lab.world import Turn, World
 from berthold.ledger import moves, schema
 from berthold.ledger.store import Tx
-from berthold.moves import left, placing
+from berthold.moves import placing
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Place
 from berthold.moves.status import line_of, migration_status
@@ -18,6 +19,8 @@ from berthold.moves.turns import scene_of
 from berthold.scheduler.candidates import rank
 
 MakeWorld = Callable[..., World]
+
+__all__ = ["evacuate", "lose"]  # besides what is defined here
 
 
 class Halfway:
@@ -72,19 +75,6 @@ def under_way(world: World, server: str) -> str:
     move = world.store.read_now(moves.unfinished, server)
     assert move is not None, f"nothing is under way for {server}"
     return str(move["id"])
-
-
-def lose(world: World, host: str) -> None:
-    """The machine fails: its guests stop, and nobody hears of it any more."""
-    world.ground.power_off(host)
-    world.silent.add(host)
-    world.pass_time(world.settings.silent_after_s + 1)
-
-
-def evacuate(world: World, server: str, host: str | None = None) -> str:
-    """Ask for the server's evacuation; the move's id."""
-    since = world.clock.now() - world.settings.silent_after_s
-    return world.store.write_now(left.evacuate, server, world.by(), silent_since=since, host=host)
 
 
 def host_status(world: World, host: str) -> str:

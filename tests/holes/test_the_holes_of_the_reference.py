@@ -20,6 +20,7 @@ import naive
 from berthold.database import metadata
 from berthold.lab.explore import Broken, every_order
 from berthold.lab.judge import history_rows, judge
+from berthold.lab.outages import three_unshelves
 from berthold.lab.racers import continuing, moving
 from berthold.lab.scenarios import (
     Racers,
@@ -39,7 +40,6 @@ from berthold.lab.strategies import is_group_rule
 from berthold.lab.world import LARGE, World, with_settings
 from berthold.ledger import schema, seats
 from berthold.ledger.store import Store, Tx
-from berthold.moves import shelf
 from berthold.settings import Settings
 from ledger_world import add_group, add_hosts, add_server, claim
 from races import Actor, processes
@@ -112,19 +112,6 @@ def test_r1_two_resizes_both_pass_the_check_before_either_is_published() -> None
     with naive.check_before_publish() as tables:
         assert "G1 at event" in breaks(3, two_resizes, tables)
     holds(3, two_resizes, wins(at_least=1, at_most=1))
-
-
-def three_unshelves(world: World) -> Racers:
-    """Of an anti-affinity group, on the two hosts that there are."""
-    group = world.group("anti-affinity")
-    servers = []
-    for number in range(3):
-        servers.append(world.boot(f"web-{number}", group))
-        world.store.write_now(shelf.shelve, servers[-1], world.by())
-        world.settle()
-    return placed_by(
-        world, *(world.store.write_now(shelf.unshelve, server, world.by()) for server in servers)
-    )
 
 
 def test_r2_unshelve_is_checked_like_any_move() -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import pytest
 
 from berthold.lab.choices import Choices, every_path, replayed
+from berthold.lab.deletions import GROUP_GOES
 from berthold.lab.explore import Broken, Explorer, every_order, random_orders
 from berthold.lab.judge import judge
+from berthold.lab.outages import OUTAGES
 from berthold.lab.scenarios import SCENARIOS, Scenario, always, claim_claim, creates
 from berthold.lab.strategies import scheduler_only, unguarded_metadata
 from berthold.lab.world import World
 
-NAMED = [pytest.param(scenario, id=scenario.name) for scenario in SCENARIOS]
-UNPRUNED = [pytest.param(scenario, id=scenario.name) for scenario in SCENARIOS if scenario.unpruned]
+ALL = (*SCENARIOS, *OUTAGES, *GROUP_GOES)
+NAMED = [pytest.param(scenario, id=scenario.name) for scenario in ALL]
+UNPRUNED = [pytest.param(scenario, id=scenario.name) for scenario in ALL if scenario.unpruned]
 
 
 def run(scenario: Scenario, *, prune: bool) -> None:

@@ -19,6 +19,8 @@ from sqlalchemy import event, select
 
 import engines
 from berthold.database import metadata
+from berthold.lab.deletions import GROUP_GOES_UNDER_MANY
+from berthold.lab.outages import OUTAGES
 from berthold.lab.racers import Racer
 from berthold.lab.scenarios import SCENARIOS, Scenario, always
 from berthold.lab.world import Turn, World
@@ -36,7 +38,12 @@ POINTS = {
 # For one thread at a time: the simulated machines.
 MACHINES = threading.Lock()
 
-NAMED = [pytest.param(scenario, id=scenario.name) for scenario in SCENARIOS]
+RACES = [
+    pytest.param(scenario, way, id=f"{way}-{scenario.name}")
+    for scenario in (*SCENARIOS, *OUTAGES, *GROUP_GOES_UNDER_MANY)
+    for way in POINTS
+    if scenario.plain or way == "step by step"
+]
 
 
 class Running(threading.Thread):
@@ -138,6 +145,7 @@ class Photograph:
         self.world = world
         self.leases = dict(world.leases)
         self.ground = world.ground.snapshot()
+        self.welcomes = {name: agent.welcome for name, agent in world.agents.items()}
 
         def read(tx: Tx) -> dict[str, list[dict[str, Any]]]:
             return {
@@ -158,26 +166,27 @@ class Photograph:
         self.world.store.write_now(write)
         self.world.ground.restore(self.ground)
         self.world.leases = dict(self.leases)
+        for name, agent in self.world.agents.items():
+            agent.welcome = self.welcomes[name]
         # Generations went back: what was seen of hosts is of another time.
         self.world.store.bus.tell(["hosts"])
 
 
-@pytest.fixture(params=list(POINTS))
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How plain claims are taken: by the steps, or by their twin."""
-    if request.param == "step by step":
-        monkeypatch.setattr(twin, "ENGINES", frozenset())
-    return str(request.param)
-
-
-@pytest.mark.parametrize("scenario", NAMED)
+@pytest.mark.parametrize(("scenario", "way"), RACES)
 def test_racing_connections(
-    scenario: Scenario, way: str, postgresql_url: str, postgresql: engines.PostgreSQL
+    scenario: Scenario,
+    way: str,
+    postgresql_url: str,
+    postgresql: engines.PostgreSQL,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if way == "step by step":
+        monkeypatch.setattr(twin, "ENGINES", frozenset())
     with staged(scenario, postgresql_url) as (world, racers):
         photograph = Photograph(world)
         free: list[tuple[str | None, str | None]] = [(None, None)] * 2
-        held = [(name, point) for name in racers for point in POINTS[way]]
+        holding = [scenario.held] if scenario.held else racers
+        held = [(name, point) for name in holding for point in POINTS[way]]
         for name, point in [*free, *held]:
             photograph.restore()
             results = race(world, racers, name, point)

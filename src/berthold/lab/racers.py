@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from berthold.agent.protocol import Ask, Fenced
 from berthold.errors import Failure, Refused, Stale
 from berthold.lab.explore import forget
 from berthold.lab.world import PROJECT, SMALL, USER, World, lease_one, turn
@@ -31,6 +32,20 @@ def moving(kind: str, server: str, upto: str | None = None, **wish: Any) -> Race
         by = begin.By(USER, PROJECT, f"req-{kind}-{server}")
         try:
             move_id = await world.store.write(begin.begin, kind, server, by, wish)
+        except Failure as no:
+            return type(no).__name__
+        return await carry_out(world, move_id, upto)
+
+    return race
+
+
+def asking(f: Callable[..., str], server: str, upto: str | None = None, **more: Any) -> Racer:
+    """The same for a move with a beginning of its own: `f(tx, server, by, **more)` begins it."""
+
+    async def race(world: World) -> str:
+        by = begin.By(USER, PROJECT, f"req-{f.__name__}-{server}")
+        try:
+            move_id = await world.store.write(f, server, by, **more)
         except Failure as no:
             return type(no).__name__
         return await carry_out(world, move_id, upto)
@@ -102,6 +117,16 @@ def deleting_group(group: str) -> Racer:
     return race
 
 
+def returning(host: str) -> Racer:
+    """The host's agent is back: it registers, and does the first thing that is asked of it then."""
+
+    async def race(world: World) -> str:
+        await world.agents[host].join()
+        return await turn("an agent", partial(obey, world, None, host))
+
+    return race
+
+
 async def carry_out(world: World, move_id: str, upto: str | None = None) -> str:
     """Be the move's conductor and its agents until it ends, or reaches line `upto`; its state then."""
     try:
@@ -125,20 +150,26 @@ def _line(tx: Tx, move_id: str) -> str:
     return line_of(move).name
 
 
-def obey(world: World, move_id: str) -> str:
-    """One agent does what the move asks of it next, and answers."""
+def obey(world: World, move_id: str | None, host: str | None = None) -> str:
+    """One agent (or that of this host) does what the move (or whoever) asks of it next, and answers."""
     switching, world.store.switching = world.store.switching, False
     try:
-        for name, agent in world.agents.items():
-            for ask in world.asks(name):
-                if ask.move == move_id:
-                    answer = run(agent.do(ask))
-                    run(world.door.answer(answer))
-                    agent.journal.heard(ask.id)
-                    return f"{name} {ask.verb}: {'done' if answer.ok else answer.reason}"
+        for name in [host] if host else list(world.agents):
+            with suppress(Fenced):  # a host that is taken for dead, or one that must register anew
+                for ask in world.asks(name):
+                    if move_id is None or ask.move == move_id:
+                        return _answer(world, name, ask)
         return "nothing to do"
     finally:
         world.store.switching = switching
+
+
+def _answer(world: World, name: str, ask: Ask) -> str:
+    agent = world.agents[name]
+    answer = run(agent.do(ask))
+    run(world.door.answer(answer))
+    agent.journal.heard(ask.id)
+    return f"{name} {ask.verb}: {'done' if answer.ok else answer.reason}"
 
 
 def stepping(move_id: str, steps: int = 1) -> Racer:
