@@ -87,6 +87,7 @@ class World:
         self.faults_of: dict[str, Faults] = {}
         self.silent: set[str] = set()
         self.leases: dict[str, moves.Lease] = {}
+        self.patience = 0.0  # for how long what users ask for may wait for a place
         self._conductor = 0
         self.store.write_now(quotas.ensure_project, PROJECT, self.settings)
         for number in range(1, hosts + 1):
@@ -133,7 +134,7 @@ class World:
         )
 
     def by(self) -> begin.By:
-        return begin.By(USER, PROJECT, f"req-{self.clock.new_id()}")
+        return begin.By(USER, PROJECT, f"req-{self.clock.new_id()}", wait_s=self.patience)
 
     def create(
         self,
