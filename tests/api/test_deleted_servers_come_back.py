@@ -54,8 +54,9 @@ def test_a_deleted_server_is_stopped_and_kept(keeping: Any) -> None:
 
 def test_it_comes_back(keeping: Any, fault: Any) -> None:
     server = deleted(keeping)
-    for action in ("os-start", "reboot", "pause", "shelve", "suspend"):
-        fault(keeping.act(server, action, {"reboot": {"type": "HARD"}}.get(action)), 409)
+    wishes = {"reboot": {"type": "HARD"}, "createImage": {"name": "snap"}}
+    for action in ("os-start", "reboot", "pause", "shelve", "suspend", "rescue", "createImage"):
+        fault(keeping.act(server, action, wishes.get(action)), 409)
     fault(keeping.act(server, "restore", None, "rita"), 403)
     fault(keeping.act(server, "restore", None, "bob"), 404)
     fault(keeping.act(server, "restore", "now"), 400)

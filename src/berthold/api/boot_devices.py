@@ -6,6 +6,7 @@ operators search for them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from berthold.api.call import Call
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas.servers import Device, NewServer
 from berthold.errors import Malformed, NotAllowed, NotFound
-from berthold.neighbours import Image
+from berthold.neighbours import Actor, Image
 
 INVALID = "Block Device Mapping is Invalid: "
 ZERO_DISK = "os_compute_api:servers:create:zero_disk_flavor"
@@ -35,7 +36,7 @@ async def chosen(call: Call, wish: NewServer, flavor: dict[str, Any], copies: in
     devices = [device for device in wish.devices if not _is_local(device, image_id)]
     local = image_id is not None and not any(device.boot_index == 0 for device in devices)
     _check_order(devices, local)
-    image = await _image(call, image_id) if image_id else None
+    image = await image_named(call, image_id) if image_id else None
     if local and image is not None:
         _check_fits(call, image, flavor)
     volumes = []
@@ -47,23 +48,24 @@ async def chosen(call: Call, wish: NewServer, flavor: dict[str, Any], copies: in
     wanted = [volume["volume_id"] for volume in volumes if "volume_id" in volume]
     if len(set(wanted)) < len(wanted):
         raise Malformed(INVALID + "a volume is named twice.")
-    image = image or await _origin(call, volumes)
-    return Boot(image_id if local else None, volumes, _traits(image))
+    image = image or await origin(call, volumes)
+    return Boot(image_id if local else None, volumes, traits(image))
 
 
-async def _origin(call: Call, volumes: list[dict[str, Any]]) -> Image | None:
-    """The image that the boot volume is made from, if it still is there."""
+async def origin(call: Call, volumes: list[dict[str, Any]], actor: Actor | None = None) -> Image | None:
+    """The image that the boot volume is made from, if the caller, or `actor`, still sees it."""
+    actor = actor or call.actor
     boot = next((volume for volume in volumes if volume["boot_index"] == 0), {})
     image_id = boot.get("image_id")
     try:
         if "volume_id" in boot:
-            image_id = (await call.services.neighbours.volumes.get(call.actor, boot["volume_id"])).image_id
-        return await call.services.neighbours.images.get(call.actor, image_id) if image_id else None
+            image_id = (await call.services.neighbours.volumes.get(actor, boot["volume_id"])).image_id
+        return await call.services.neighbours.images.get(actor, image_id) if image_id else None
     except NotFound:
         return None
 
 
-def _traits(image: Image | None) -> dict[str, str]:
+def traits(image: Image | None) -> dict[str, str]:
     """What the image's properties `trait:NAME` say. Raises `Malformed` for what they cannot say."""
     found = {}
     for name, value in (image.properties if image else {}).items():
@@ -106,9 +108,10 @@ def _check_order(devices: list[Device], local: bool) -> None:
         )
 
 
-async def _image(call: Call, image_id: str) -> Image:
+async def image_named(call: Call, image_id: str, actor: Actor | None = None) -> Image:
+    """An image that the caller, or `actor`, may start something from. Raises `Malformed`."""
     with named_in_the_body():
-        image = await call.services.neighbours.images.get(call.actor, image_id)
+        image = await call.services.neighbours.images.get(actor or call.actor, image_id)
     if image.status != "active":
         raise Malformed(f"Image {image_id} is not active.")
     return image
@@ -116,12 +119,16 @@ async def _image(call: Call, image_id: str) -> Image:
 
 def _check_fits(call: Call, image: Image, flavor: dict[str, Any]) -> None:
     """Whether the image may be this flavor's disk."""
+    if flavor["disk"] == 0 and not call.may(ZERO_DISK):
+        raise NotAllowed("Only volume-backed servers are allowed for flavors with zero disk.")
+    check_size(image, flavor)
+
+
+def check_size(image: Image, flavor: Mapping[str, Any]) -> None:
+    """Whether the flavor has as much memory and disk as the image needs. Raises `Malformed`."""
     if flavor["ram"] < image.min_ram:
         raise Malformed("Flavor's memory is too small for requested image.")
-    if flavor["disk"] == 0:
-        if not call.may(ZERO_DISK):
-            raise NotAllowed("Only volume-backed servers are allowed for flavors with zero disk.")
-    elif flavor["disk"] < image.min_disk:
+    if 0 < flavor["disk"] < image.min_disk:
         raise Malformed(
             f"Flavor's disk is too small for requested image: {flavor['disk']} GiB, needed {image.min_disk}."
         )
@@ -149,7 +156,7 @@ async def _volume(call: Call, device: Device, copies: int) -> dict[str, Any]:
     if device.source_type == "image":
         if not device.uuid:
             raise Malformed(INVALID + "an image device needs the image's uuid.")
-        image = await _image(call, device.uuid)
+        image = await image_named(call, device.uuid)
         if device.volume_size < image.min_disk:
             raise Malformed(INVALID + f"volume_size is smaller than the image's min_disk {image.min_disk}.")
         wish["image_id"] = image.id

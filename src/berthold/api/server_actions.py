@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from berthold.api import server_disks as disks
 from berthold.api import server_places as places
 from berthold.api.call import Call, Reply
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas import actions as bodies
+from berthold.api.schemas import disks as disk_bodies
 from berthold.api.schemas import places as place_bodies
 from berthold.api.schemas.body import Body
 from berthold.api.servers import by, unlocked
@@ -125,7 +127,7 @@ def revert_resize(tx: Tx, call: Call, server_id: str, _: None) -> None:
 
 
 def power(kind: str, tx: Tx, call: Call, server_id: str, _: None) -> None:
-    """Stop, start, pause, unpause, suspend, resume or restore the guest where it is."""
+    """Stop, start, pause, unpause, suspend, resume, restore or unrescue the guest where it is."""
     begin.begin(tx, kind, server_id, by(call), {})
 
 
@@ -184,6 +186,12 @@ ACTIONS: dict[str, Action] = {
     "shelve": Action(places.shelve, "os_compute_api:os-shelve:shelve"),
     "shelveOffload": Action(places.offload, "os_compute_api:os-shelve:shelve_offload"),
     "unshelve": Action(places.unshelve, "os_compute_api:os-shelve:unshelve", place_bodies.UNSHELVE),
+    "rebuild": Action(disks.rebuild, "os_compute_api:servers:rebuild", disk_bodies.REBUILD, asks=True),
+    "rescue": Action(disks.rescue, "os_compute_api:os-rescue", disk_bodies.RESCUE, status=200, asks=True),
+    "unrescue": Action(partial(power, "unrescue"), "os_compute_api:os-unrescue"),
+    "createImage": Action(
+        disks.create_image, "os_compute_api:servers:create_image", disk_bodies.CREATE_IMAGE, asks=True
+    ),
     "lock": Action(lock, "os_compute_api:os-lock-server:lock", bodies.LOCK, passes=True),
     "unlock": Action(unlock, "os_compute_api:os-lock-server:unlock", passes=True),
     "forceDelete": Action(delete, "os_compute_api:os-deferred-delete:force"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,14 +89,26 @@ def _check_words(wish: NewServer) -> None:
     for group in wish.security_groups:
         if group.name != "default":
             raise Malformed(f"Security group {group.name} not found: this cloud has the group default only.")
-    if wish.certificates:
+    check_certificates(wish.certificates)
+    check_metadata(wish.metadata)
+    check_access(wish.access_ip_v4, wish.access_ip_v6)
+
+
+def check_certificates(certificates: list[str] | None) -> None:
+    """Raise `Malformed` for any."""
+    if certificates:
         raise Malformed("trusted_image_certificates cannot be checked by this cloud; leave them out.")
-    if len(wish.metadata) > METADATA_MAX:
+
+
+def check_metadata(metadata: Mapping[str, str]) -> None:
+    """Raise `NotAllowed` for too many."""
+    if len(metadata) > METADATA_MAX:
         raise NotAllowed(f"Maximum number of metadata items exceeds {METADATA_MAX}")
-    for text, kind in (
-        (wish.access_ip_v4, ipaddress.IPv4Address),
-        (wish.access_ip_v6, ipaddress.IPv6Address),
-    ):
+
+
+def check_access(v4: str | None, v6: str | None) -> None:
+    """Raise `Malformed` unless each, if given, is an address of its kind."""
+    for text, kind in ((v4, ipaddress.IPv4Address), (v6, ipaddress.IPv6Address)):
         try:
             kind(text or ("0.0.0.0" if kind is ipaddress.IPv4Address else "::"))
         except ValueError:
@@ -224,7 +237,7 @@ def _check_known(tx: Tx, call: Call, model: begin.NewServer) -> None:
         if model.group_id is not None:
             reading.group(tx, model.group_id, model.project_id)
         if model.key_name is not None:
-            _check_key(tx, model.user_id, model.key_name)
+            check_key(tx, model.user_id, model.key_name)
     zones = {**reading.host_zones(tx), **aggregates.zones(tx)} if model.zone or model.host else {}
     if model.zone and model.zone not in zones.values():
         raise Malformed("The requested availability zone is not available")
@@ -232,7 +245,8 @@ def _check_known(tx: Tx, call: Call, model: begin.NewServer) -> None:
         raise Malformed(f"Compute host {model.host} could not be found.")
 
 
-def _check_key(tx: Tx, user_id: str, name: str) -> None:
+def check_key(tx: Tx, user_id: str, name: str) -> None:
+    """Raise `Malformed` unless the user has a key of that name."""
     try:
         keypairs.get(tx, user_id, name)
     except NotFound:

@@ -90,6 +90,12 @@ class Images(Protocol):
         """An image that the actor may use."""
         ...
 
+    async def announce_snapshot(
+        self, project_id: str, move: str, *, name: str, base: str | None, properties: dict[str, Any]
+    ) -> None:
+        """Let the image that `snapshot` will make for the move be seen before it has its bytes."""
+        ...
+
     async def snapshot(
         self,
         project_id: str,

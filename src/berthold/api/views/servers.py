@@ -18,6 +18,7 @@ HOST_STATUS = "os_compute_api:servers:show:host_status"
 SPECS = "os_compute_api:servers:show:flavor-extra-specs"
 WITH_PROGRESS = {"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"}
 FLAVOR_AS_IT_WAS = Version(2, 47)
+ALIKE = Version(2, 75)  # from then on a changed server is shown as any other is
 
 
 def host_id(project_id: str, host: str | None) -> str:
@@ -183,6 +184,10 @@ SHOW = [*DETAIL, *GROUPS]
 UPDATED = [*COMMON, *GROUPS, Field("addresses", addresses_in_brief)]
 # What an update shows: since 2.75 everything, before that what `UPDATED` has.
 SHOW_OR_UPDATED = [*UPDATED, *(Field(f.name, f.value, "2.75", f.rule) for f in [*MORE[1:]])]
+# What a rebuild shows, before 2.75 and since; `user_data` stands here under a shorter name.
+USER_DATA = Field[Record]("user_data", _detail("user_data"), when="2.57")
+REBUILT = [*UPDATED, Field("key_name", column("key_name"), when="2.54"), USER_DATA]
+REBUILT_IN_FULL = [*(f for f in SHOW if f.name != "OS-EXT-SRV-ATTR:user_data"), USER_DATA]
 
 
 def with_state(server: Record, shown: dict[str, Any], call: Call) -> dict[str, Any]:

@@ -1,0 +1,343 @@
+"""Rebuild, rescue and images of servers, as owners ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from berthold.companions.image import EmbeddedImages, change
+from berthold.errors import Unavailable
+from berthold.moves import snapshot
+from berthold.neighbours import Actor
+from compute import ANNS_PROJECT, BOBS_PROJECT
+
+
+@pytest.fixture
+def local(cloud: Any) -> str:
+    """A server whose disk is on its host, made from an image."""
+    cloud.host("node1")
+    cloud.flavor("200", disk=1)
+    server: str = cloud.server(flavorRef="200", imageRef=cloud.image(), block_device_mapping_v2=[])
+    return server
+
+
+@pytest.fixture
+def on_volume(cloud: Any) -> str:
+    """A server that starts from a volume, which was made from an image."""
+    cloud.host("node1")
+    server: str = cloud.server()
+    return server
+
+
+def state(cloud: Any, server: str) -> tuple[Any, ...]:
+    shown = cloud.shown(server)
+    return shown["status"], shown["OS-EXT-STS:vm_state"], shown["OS-EXT-STS:task_state"]
+
+
+# -- Rebuild ------------------------------------------------------------------------------
+
+BASE = {
+    *("OS-DCF:diskConfig", "accessIPv4", "accessIPv6", "addresses", "adminPass", "created", "flavor"),
+    *("hostId", "id", "image", "links", "metadata", "name", "progress", "status", "tenant_id", "updated"),
+    "user_id",
+}
+SINCE_2_54 = BASE | {"locked", "description", "tags", "key_name"}
+SINCE_2_73 = SINCE_2_54 | {"user_data", "trusted_image_certificates", "server_groups", "locked_reason"}
+SINCE_2_75 = SINCE_2_73 | {
+    *(f"OS-EXT-STS:{name}" for name in ("power_state", "task_state", "vm_state")),
+    *("OS-EXT-AZ:availability_zone", "OS-SRV-USG:launched_at", "OS-SRV-USG:terminated_at", "config_drive"),
+    *("os-extended-volumes:volumes_attached", "security_groups"),
+}
+SINCE_2_90 = SINCE_2_75 | {"OS-EXT-SRV-ATTR:hostname"}
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "fields"),
+    [
+        ("2.1", {}, BASE),
+        ("2.19", {"description": "words"}, BASE | {"locked", "description"}),
+        ("2.26", {"description": None}, BASE | {"locked", "description", "tags"}),
+        ("2.54", {"key_name": "key"}, SINCE_2_54),
+        ("2.57", {"user_data": "ZWNobw=="}, SINCE_2_54 | {"user_data"}),
+        (
+            "2.63",
+            {"trusted_image_certificates": None},
+            SINCE_2_54 | {"user_data", "trusted_image_certificates"},
+        ),
+        ("2.73", {"key_name": None}, SINCE_2_73),
+        ("2.75", {"user_data": None}, SINCE_2_75),
+        ("2.90", {"hostname": "other"}, SINCE_2_90),
+        ("2.94", {"hostname": "other.example.com"}, SINCE_2_90),
+        ("2.96", {}, SINCE_2_90 | {"pinned_availability_zone"}),
+    ],
+)
+def test_a_rebuild_answers_with_the_whole_server_in_each_version(
+    cloud: Any, local: str, version: str, more: Any, fields: set[str]
+) -> None:
+    cloud.post("/os-keypairs", {"keypair": {"name": "key"}}, "ann", "2.2")
+    image = cloud.image()
+    wish = {"imageRef": image, "name": "anew", "metadata": {"a": "b"}, "adminPass": "seekr3t", **more}
+    answer = cloud.act(local, "rebuild", wish, "ann", version)
+    assert answer.status == 202, answer.json
+    shown = answer.json["server"]
+    assert set(shown) == fields
+    assert answer.headers["location"] == f"http://cloud/v2.1/servers/{local}"
+    assert (shown["adminPass"], shown["name"], shown["metadata"]) == ("seekr3t", "anew", {"a": "b"})
+    assert (shown["image"]["id"], shown["status"]) == (image, "REBUILD")
+    for name in more.keys() & shown.keys():
+        assert shown[name] == more[name]
+    assert state(cloud, local) == ("REBUILD", "active", "rebuilding")
+    cloud.world.settle()
+    after = cloud.shown(local)
+    assert (after["status"], after["image"]["id"], after["name"]) == ("ACTIVE", image, "anew")
+    if "hostname" in more:
+        assert after["OS-EXT-SRV-ATTR:hostname"] == more["hostname"]
+    assert cloud.world.ground.place("node1", local).guest.image == image
+
+
+@pytest.mark.parametrize(
+    ("version", "wish", "status"),
+    [
+        ("2.96", None, 400),
+        ("2.96", {}, 400),
+        ("2.96", {"imageRef": None}, 400),
+        ("2.96", {"imageRef": "00000000-0000-4000-8000-000000000000"}, 400),
+        ("2.96", {"imageRef": "BOBS"}, 400),
+        ("2.96", {"imageRef": "LARGE"}, 400),
+        ("2.96", {"imageRef": "IMAGE", "name": ""}, 400),
+        ("2.96", {"imageRef": "IMAGE", "name": None}, 400),
+        ("2.96", {"imageRef": "IMAGE", "metadata": {"a": 7}}, 400),
+        ("2.96", {"imageRef": "IMAGE", "metadata": {str(n): "" for n in range(129)}}, 403),
+        ("2.96", {"imageRef": "IMAGE", "accessIPv4": "::1"}, 400),
+        ("2.96", {"imageRef": "IMAGE", "key_name": "nobody's"}, 400),
+        ("2.96", {"imageRef": "IMAGE", "preserve_ephemeral": True}, 400),
+        ("2.96", {"imageRef": "IMAGE", "trusted_image_certificates": ["x"]}, 400),
+        ("2.96", {"imageRef": "IMAGE", "personality": []}, 400),
+        ("2.96", {"imageRef": "IMAGE", "flavorRef": "1"}, 400),
+        ("2.18", {"imageRef": "IMAGE", "description": "x"}, 400),
+        ("2.53", {"imageRef": "IMAGE", "key_name": None}, 400),
+        ("2.56", {"imageRef": "IMAGE", "user_data": "x"}, 400),
+        ("2.62", {"imageRef": "IMAGE", "trusted_image_certificates": None}, 400),
+        ("2.89", {"imageRef": "IMAGE", "hostname": "x"}, 400),
+    ],
+)
+def test_a_rebuild_of_the_wrong_shape_changes_nothing(
+    cloud: Any, fault: Any, local: str, version: str, wish: Any, status: int
+) -> None:
+    known = {
+        "IMAGE": cloud.image(),
+        "BOBS": private(cloud, BOBS_PROJECT),
+        "LARGE": cloud.image(min_disk=2),
+    }
+    if wish and wish.get("imageRef") in known:
+        wish = {**wish, "imageRef": known[wish["imageRef"]]}
+    before = cloud.world.picture()
+    fault(cloud.act(local, "rebuild", wish, "ann", version), status)
+    assert state(cloud, local) == ("ACTIVE", "active", None)
+    assert cloud.world.picture() == before
+
+
+def private(cloud: Any, project: str) -> str:
+    """An image that only the project may use."""
+    image_id: str = cloud.image(project)
+    owner = Actor("", "", project, "", frozenset({"member"}))
+    cloud.store.write_now(change, owner, image_id, visibility="private")
+    return image_id
+
+
+def test_an_admin_rebuilds_from_what_the_owner_may_use(cloud: Any, fault: Any, local: str) -> None:
+    admins = private(cloud, "c" * 32)
+    assert "no image found" in fault(cloud.act(local, "rebuild", {"imageRef": admins}), 400)
+    anns = private(cloud, ANNS_PROJECT)
+    assert cloud.act(local, "rebuild", {"imageRef": anns}).status == 202
+
+
+def test_a_stopped_server_stays_stopped_and_others_are_409(cloud: Any, fault: Any, local: str) -> None:
+    wish = {"imageRef": cloud.image()}
+    cloud.act(local, "os-stop")
+    cloud.world.settle()
+    assert cloud.act(local, "rebuild", wish, "ann").status == 202
+    assert "Cannot 'rebuild'" in fault(cloud.act(local, "rebuild", wish, "ann"), 409)
+    cloud.world.settle()
+    assert state(cloud, local) == ("SHUTOFF", "stopped", None)
+    cloud.act(local, "os-start")
+    cloud.world.settle()
+    cloud.act(local, "pause")
+    cloud.world.settle()
+    assert "Cannot 'rebuild'" in fault(cloud.act(local, "rebuild", {**wish, "name": "x"}, "ann"), 409)
+    assert cloud.shown(local)["name"] == "ins1"
+    fault(cloud.act(local, "rebuild", wish, "rita"), 403)
+    fault(cloud.act(local, "rebuild", wish, "bob"), 404)
+    cloud.act(local, "lock")
+    fault(cloud.act(local, "rebuild", wish, "ann"), 409)
+
+
+def test_what_is_not_said_stays_and_tags_survive(cloud: Any, local: str) -> None:
+    cloud.put(f"/servers/{local}/tags", {"tags": ["blue"]}, "ann", "2.26")
+    cloud.put(f"/servers/{local}/metadata", {"metadata": {"k": "v"}}, "ann")
+    cloud.act(local, "rebuild", {"imageRef": cloud.image()}, "ann")
+    cloud.put(f"/servers/{local}/tags/red", None, "ann", "2.26")
+    cloud.world.settle()
+    shown = cloud.shown(local)
+    assert (shown["name"], shown["tags"], shown["metadata"]) == ("ins1", ["blue", "red"], {"k": "v"})
+
+
+def test_a_volume_is_never_written_over(cloud: Any, fault: Any, on_volume: str) -> None:
+    (image,) = {row["image_id"] for row in cloud.world.rows("volume")}
+    assert "different image" in fault(
+        cloud.act(on_volume, "rebuild", {"imageRef": cloud.image()}, "ann", "2.92"), 400
+    )
+    assert "cannot write" in fault(cloud.act(on_volume, "rebuild", {"imageRef": image}, "ann", "2.93"), 400)
+    answer = cloud.act(on_volume, "rebuild", {"imageRef": image}, "ann", "2.92")
+    assert (answer.status, answer.json["server"]["image"]) == (202, "")
+    cloud.world.settle()
+    assert state(cloud, on_volume)[0] == "ACTIVE"
+
+
+# -- Rescue -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wish", [None, {}, {"adminPass": "MySecretPass"}])
+def test_a_server_is_rescued_and_comes_back(cloud: Any, fault: Any, local: str, wish: Any) -> None:
+    answer = cloud.act(local, "rescue", wish, "ann", "2.1")
+    assert answer.status == 200
+    password = answer.json["adminPass"]
+    assert password == "MySecretPass" if wish else len(password) == 12
+    assert state(cloud, local) == ("ACTIVE", "active", "rescuing")
+    cloud.world.settle()
+    assert state(cloud, local) == ("RESCUE", "rescued", None)
+    assert [s["id"] for s in cloud.get("/servers?status=RESCUE", "ann").json["servers"]] == [local]
+    assert "Cannot 'rescue'" in fault(cloud.act(local, "rescue", None, "ann"), 409)
+    assert "Cannot 'reboot'" in fault(cloud.act(local, "reboot", {"type": "SOFT"}, "ann"), 409)
+    assert cloud.act(local, "unrescue", None, "ann").status == 202
+    cloud.world.settle()
+    assert state(cloud, local) == ("ACTIVE", "active", None)
+    assert "Cannot 'unrescue'" in fault(cloud.act(local, "unrescue", None, "ann"), 409)
+
+
+def test_a_rescue_image_is_the_owner_s_to_choose(cloud: Any, fault: Any, local: str) -> None:
+    image = private(cloud, ANNS_PROJECT)
+    for bad in ("00000000-0000-4000-8000-000000000000", private(cloud, BOBS_PROJECT), "", None, 7):
+        fault(cloud.act(local, "rescue", {"rescue_image_ref": bad}, "ann"), 400)
+    fault(cloud.act(local, "rescue", {"colour": "red"}, "ann"), 400)
+    fault(cloud.act(local, "rescue", None, "rita"), 403)
+    fault(cloud.act(local, "unrescue", None, "rita"), 403)
+    assert cloud.act(local, "rescue", {"rescue_image_ref": image}, "ann").status == 200
+    cloud.world.settle()
+    assert cloud.world.ground.place("node1", local).guest.image == image
+
+
+def test_a_server_on_a_volume_is_rescued_since_2_87(cloud: Any, fault: Any, on_volume: str) -> None:
+    assert "volume-backed" in fault(cloud.act(on_volume, "rescue", None, "ann", "2.86"), 400)
+    assert cloud.act(on_volume, "rescue", None, "ann", "2.87").status == 200
+    cloud.world.settle()
+    assert state(cloud, on_volume)[0] == "RESCUE"
+    (image,) = {row["image_id"] for row in cloud.world.rows("volume")}
+    assert cloud.world.ground.place("node1", on_volume).guest.image == image
+
+
+def test_a_volume_of_no_image_needs_a_rescue_image(cloud: Any, fault: Any, on_volume: str) -> None:
+    (image,) = {row["image_id"] for row in cloud.world.rows("volume")}
+    owner = Actor("", "", ANNS_PROJECT, "", frozenset({"member"}))
+    asyncio.run(cloud.world.companions.images.delete(owner, image))
+    assert "rescue_image_ref" in fault(cloud.act(on_volume, "rescue", None, "ann"), 400)
+    assert cloud.act(on_volume, "rescue", {"rescue_image_ref": cloud.image()}, "ann").status == 200
+
+
+# -- Images of servers --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.44", "2.45", "2.96"])
+def test_an_image_is_made_and_its_id_told_in_each_version(cloud: Any, local: str, version: str) -> None:
+    answer = cloud.act(local, "createImage", {"name": "snap", "metadata": {"a": "b"}}, "ann", version)
+    assert answer.status == 202
+    if version in ("2.1", "2.44"):
+        assert answer.json is None
+        image_id = answer.headers["location"].rsplit("/", 1)[1]
+        assert answer.headers["location"] == f"http://cloud/images/{image_id}"
+    else:
+        assert "location" not in answer.headers
+        image_id = answer.json["image_id"]
+    found = image(cloud, image_id)
+    assert (found.name, found.status) == ("snap", "queued")
+    assert state(cloud, local) == ("ACTIVE", "active", "image_uploading")
+    cloud.world.settle()
+    found = image(cloud, image_id)
+    assert (found.status, found.size) == ("active", 500)
+    assert found.properties["a"] == "b"
+    assert state(cloud, local) == ("ACTIVE", "active", None)
+    (action, _) = cloud.get(f"/servers/{local}/os-instance-actions").json["instanceActions"]
+    assert action["action"] == "createImage"
+
+
+def image(cloud: Any, image_id: str) -> Any:
+    owner = Actor("", "", ANNS_PROJECT, "", frozenset({"member"}))
+    return asyncio.run(cloud.world.companions.images.get(owner, image_id))
+
+
+@pytest.mark.parametrize(
+    ("wish", "status"),
+    [
+        (None, 400),
+        ({}, 400),
+        ({"name": ""}, 400),
+        ({"name": None}, 400),
+        ({"name": "x" * 256}, 400),
+        ({"name": "x", "metadata": None}, 400),
+        ({"name": "x", "metadata": {"a": None}}, 400),
+        ({"name": "x", "metadata": {str(n): "" for n in range(129)}}, 403),
+        ({"name": "x", "colour": "red"}, 400),
+    ],
+)
+def test_an_image_of_the_wrong_shape_is_not_made(
+    cloud: Any, fault: Any, local: str, wish: Any, status: int
+) -> None:
+    fault(cloud.act(local, "createImage", wish, "ann"), status)
+    assert cloud.world.picture()["snapshots"] == []
+
+
+def test_who_may_make_one_and_when(cloud: Any, fault: Any, local: str) -> None:
+    wish = {"name": "snap"}
+    fault(cloud.act(local, "createImage", wish, "rita"), 403)
+    fault(cloud.act(local, "createImage", wish, "bob"), 404)
+    cloud.act(local, "suspend", None, "ann")
+    fault(cloud.act(local, "createImage", wish, "ann"), 409)
+    cloud.world.settle()
+    assert state(cloud, local)[0] == "SUSPENDED"
+    assert cloud.act(local, "createImage", wish, "ann").status == 202
+    cloud.world.settle()
+    assert cloud.act(local, "resume", None, "ann").status == 202
+    cloud.world.settle()
+    assert state(cloud, local)[0] == "ACTIVE"
+
+
+def test_an_image_service_that_does_not_answer_then_is_asked_by_the_move(
+    cloud: Any, local: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*of: Any, **more: Any) -> None:
+        raise Unavailable("The image service does not answer.")
+
+    with monkeypatch.context() as while_away:
+        while_away.setattr(EmbeddedImages, "announce_snapshot", away)
+        answer = cloud.act(local, "createImage", {"name": "snap"}, "ann")
+    assert answer.status == 202
+    cloud.world.settle()
+    assert image(cloud, answer.json["image_id"]).status == "active"
+
+
+def test_an_image_that_is_announced_too_late_does_not_stay(
+    cloud: Any, local: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def later(*of: Any, **more: Any) -> None:
+        return None
+
+    with monkeypatch.context() as first:
+        first.setattr(EmbeddedImages, "announce_snapshot", later)
+        cloud.act(local, "createImage", {"name": "snap"}, "ann")
+    (move,) = cloud.world.unfinished()
+    cloud.act(local, "forceDelete")
+    cloud.world.settle()
+    asyncio.run(snapshot.announce(cloud.store, cloud.neighbours, move))
+    assert cloud.world.picture()["snapshots"] == []
