@@ -25,6 +25,7 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 NOBODYS = ("/flavors", "/os-hypervisors", "/os-services", "/os-aggregates", "/os-availability-zone")
 # Good bodies where a body must be good to come as far as the thing.
 BODIES: dict[str, Any] = {
+    "/os-server-groups/{group_id}/action": {"move": None},
     "/servers/{server_id}": {"server": {"name": "mine"}},
     "/servers/{server_id}/metadata": {"metadata": {"a": "b"}},
     "/servers/{server_id}/metadata/{key}": {"meta": {"secret": "b"}},

@@ -12,6 +12,7 @@ from berthold.api import (
     aggregates,
     explanations,
     flavors,
+    group_moves,
     hypervisors,
     instance_actions,
     keypairs,
@@ -43,6 +44,7 @@ from berthold.api.schemas import servers as server
 from berthold.api.schemas import services as service
 from berthold.api.schemas import volume_attachments as attachment
 from berthold.api.views import flavors as flavor_view
+from berthold.api.views import group_moves as group_move_view
 from berthold.api.views import hypervisors as hypervisor_view
 from berthold.api.views import instance_actions as action_view
 from berthold.api.views import migrations as migration_view
@@ -83,6 +85,10 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/os-server-groups/{group_id}", server_groups.show, "os-server-groups:show",
           shows=one("server_group", group_view.FIELDS)),
     Route("DELETE", "/os-server-groups/{group_id}", server_groups.delete, "os-server-groups:delete", 204),
+    Route("POST", "/os-server-groups/{group_id}/action", group_moves.act, "os-server-groups:move", 202,
+          body=group.ACTION, shows=one("group_move", group_move_view.FIELDS)),
+    Route("GET", "/os-server-groups/{group_id}/move", group_moves.show, "os-server-groups:move:show",
+          shows=one("group_move", group_move_view.FIELDS)),
     # -- Servers
     Route("GET", "/servers", servers.index, "servers:index", query=server_filters.QUERY,
           shows=many("servers", server_view.ID_AND_NAME, links="servers_links")),

@@ -167,7 +167,7 @@ def forward(tx: Tx, group_id: str, by: By) -> str:
     Raises `NotFound`, or `WrongState` where there is nothing to go on with.
     """
     whole, parts = _under_way(tx, group_id)
-    keeping = [part for part in parts if _keeps(part, whole["goal_id"])]
+    keeping = [part for part in parts if keeps(part, whole["goal_id"])]
     returning = whole["goal_id"] != whole["target_id"]
     if returning and not keeping:
         raise WrongState("The group is on its way back; ask for a new move once it has returned.")
@@ -226,7 +226,7 @@ def tend(tx: Tx, group_move_id: str) -> bool:
         sent = [_go(tx, part, whole["goal_id"], by) for part in parts if _was_turned(part, whole["goal_id"])]
         if any(sent):
             return True
-        if not all(_has_arrived(part, whole["goal_id"]) for part in parts):
+        if not all(has_arrived(part, whole["goal_id"]) for part in parts):
             return False
         group_moves.change(tx, group_move_id, state="settling")
         for part in parts:
@@ -242,7 +242,7 @@ def tend(tx: Tx, group_move_id: str) -> bool:
     return True
 
 
-def _has_arrived(part: Row, goal_id: str) -> bool:
+def has_arrived(part: Row, goal_id: str) -> bool:
     """Whether the member waits where the group is to be."""
     return part["state"] == "waiting" and _waits_at(part) == goal_id
 
@@ -261,7 +261,7 @@ def _was_turned(part: Row, goal_id: str) -> bool:
     return part["target_id"] != goal_id or bool(part["facts"].get("recalled"))
 
 
-def _keeps(part: Row, goal_id: str) -> bool:
+def keeps(part: Row, goal_id: str) -> bool:
     """Whether the member cannot go on to where the group is to be: an operator is needed."""
     if part["state"] == "stuck":
         return True

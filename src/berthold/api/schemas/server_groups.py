@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
+from berthold.api.schemas.actions import HostOrNone
 from berthold.api.schemas.body import Body, Name, Positive, Shape
 
 Policy = Literal["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"]
@@ -26,6 +27,21 @@ class CreateGroup(Shape):
     server_group: NewGroup
 
 
+class MoveGroup(Shape):
+    """Without a host the best one is taken."""
+
+    host: HostOrNone = None
+
+
+class GroupAction(Shape):
+    """Exactly one of these."""
+
+    move: MoveGroup | UnsetType | None = UNSET
+    resume: UnsetType | None = UNSET
+    back: UnsetType | None = UNSET
+
+
+ACTION = Body(GroupAction)
 CREATE = Body(
     CreateGroup,
     when={

@@ -1,0 +1,78 @@
+"""What operators see of a whole-group move. Derived from the rows, never stored: it cannot disagree with
+what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from berthold.errors import NotFound
+from berthold.ledger import claims, group_moves, reading, servers
+from berthold.ledger.store import Tx
+from berthold.moves.together import has_arrived, keeps
+
+Row = Mapping[str, Any]
+
+# What a part is called that does not work or wait for the group any more.
+OVER = {"done": "done", "superseded": "deleted", "undone": "done"}
+# States of a group move in which nothing more will change by itself.
+AT_REST = frozenset({"held", "done", "returned"})
+
+
+def look(tx: Tx, group_id: str) -> dict[str, Any]:
+    """The group's move that is under way, or the last one: its row, `status`, the hosts' names as `source`
+    and `target`, and its `members`. Raises `NotFound` if it was never moved as a whole."""
+    whole = group_moves.latest(tx, group_id)
+    if whole is None:
+        raise NotFound(f"Instance group {group_id} was never moved as a whole.")
+    parts = group_moves.members(tx, whole["id"], ended=True)
+    names = {host_id: name for name, host_id in reading.host_names(tx).items()}
+    return {
+        **whole,
+        "status": status_of(whole, parts),
+        "source": names.get(whole["source_id"]),
+        "target": names.get(whole["target_id"]),
+        "members": [_member(tx, whole, part) for part in parts],
+    }
+
+
+def status_of(whole: Row, parts: list[Row]) -> str:
+    """moving or returning; held while a member cannot go on; settling; done or returned; scattered."""
+    returns = whole["goal_id"] == whole["source_id"]
+    if whole["state"] == "done":
+        return "returned" if returns else "done"
+    if whole["state"] != "moving":
+        return str(whole["state"])
+    if any(keeps(part, whole["goal_id"]) for part in parts):
+        return "held"
+    return "returning" if returns else "moving"
+
+
+def status_of_part(whole: Row, part: Row) -> str:
+    """Of one member: moving, turning back, held, arrived, settling; done or deleted."""
+    if part["state"] in OVER:
+        return OVER[part["state"]]
+    if whole["state"] != "moving":
+        return "settling"
+    if keeps(part, whole["goal_id"]):
+        return "held"
+    if has_arrived(part, whole["goal_id"]):
+        return "arrived"
+    return "moving" if part["target_id"] == whole["goal_id"] else "turning back"
+
+
+def _member(tx: Tx, whole: Row, part: Row) -> dict[str, Any]:
+    server = servers.find(tx, part["server_id"])
+    status = status_of_part(whole, part)
+    failure = part["failure"] if status == "held" else {}
+    home = (claim.host_name for claim in claims.of_server(tx, part["server_id"]) if claim.role == "home")
+    return {
+        "server_id": part["server_id"],
+        "name": server["name"] if server else None,
+        "move_id": part["id"],
+        "status": status,
+        "host": next(home, None),
+        "reason": failure.get("message"),
+        "hosts": failure.get("hosts", {}),
+    }
