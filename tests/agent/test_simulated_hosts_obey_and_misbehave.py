@@ -53,7 +53,7 @@ TWICE: dict[str, tuple[list[str], str, dict[str, dict[str, str]]]] = {
     "send": (["spawn", "prepare there"], "send", {"node1": {"s-1": "remains"}, "node2": {"s-1": "running"}}),
     "send_disk": (
         ["spawn", "stop", "prepare there"], "send_disk",
-        {"node1": {"s-1": "stopped"}, "node2": {"s-1": "incoming"}}),
+        {"node1": {"s-1": "stopped"}, "node2": {"s-1": "stopped"}}),
     "locate": (["spawn"], "locate", {"node1": {"s-1": "running"}}),
     "start": (["spawn", "stop"], "start", {"node1": {"s-1": "running"}}),
     "start of what came": (

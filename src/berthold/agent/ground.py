@@ -202,7 +202,8 @@ class Ground:
             return there.guest
 
     def copy_disks(self, host: str, server: str, target: str) -> None:
-        """Copy the stopped guest's disks to the prepared `target`; it stays here too."""
+        """Copy the stopped guest's disks to the prepared `target`, where it is stopped from now on; it
+        stays here too."""
         with self.together():
             here, there = self.place(host, server), self.place(target, server)
             if here is None or here.state not in ("stopped", "paused", "running"):
@@ -212,4 +213,4 @@ class Ground:
             if there is None:
                 raise Impossible(f"host {target} was not prepared for {server}")
             if there.state == "incoming":
-                self.put(target, there.guest, "incoming", disks=True)
+                self.put(target, there.guest, "stopped", disks=True)

@@ -103,7 +103,9 @@ class World:
     def add_host(self, name: str, *, vcpus: int = 4, memory_mb: int = 4096) -> str:
         """A new host whose agent registers; its id."""
         self.faults_of[name] = Faults()
-        driver = Simulated(self.ground, name, vcpus=vcpus, memory_mb=memory_mb, faults=self.faults_of[name])
+        driver = Simulated(
+            self.ground, name, vcpus=vcpus, memory_mb=memory_mb, faults=self.faults_of[name], sleep=stalled
+        )
         self.agents[name] = Daemon(self.door, driver, self.ground.journal(name))
         return now(self.agents[name].join()).host
 
@@ -372,6 +374,11 @@ class World:
         for name, agent in self.agents.items():
             agent.welcome = welcomes[name]
             self.faults_of[name].forget()
+
+
+async def stalled(seconds: float) -> None:
+    """An agent waits. Whoever drives it by hand may let others go first, or drop it here."""
+    await turn("an agent waits", lambda: None)
 
 
 def lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:

@@ -257,6 +257,8 @@ def _delete(tx: Tx, server: Mapping[str, Any], by: By) -> str:
         }
     if standing and standing["kind"] in ("shelve", "snapshot"):
         wish = {"unfinished_image": standing["id"]}
+    if standing and standing["kind"] == "attach-volume":
+        wish = {"unfinished_volume": standing["wish"]["volume"]["volume_id"]}
     return _begin(tx, server["id"], by, kind="delete", playbook="delete", action="delete", wish=wish)
 
 

@@ -28,12 +28,14 @@ from berthold.neighbours import Neighbours
 
 
 async def let_volumes_go(neighbours: Neighbours, scene: Scene) -> None:
-    """Detach all; remove those that were to go with the server, and those of a create that never ended.
-    If it is on the shelf, or was on its way there, its image goes too."""
+    """Detach all, one that was being attached too; remove those that were to go with the server, and
+    those of a create that never ended. If it is on the shelf, or was on its way there, its image goes too."""
     for volume in scene.server["volumes"]:
         await neighbours.volumes.detach(volume["volume_id"], scene.server["id"], for_good=True)
         if volume.get("delete_on_termination"):
             await neighbours.volumes.delete(volume["volume_id"])
+    if unfinished := scene.wish.get("unfinished_volume"):
+        await neighbours.volumes.detach(unfinished, scene.server["id"], for_good=True)
     await remove_image(neighbours, scene)
     if unfinished := scene.wish.get("unfinished_image"):
         await neighbours.images.undo_snapshot(scene.server["project_id"], unfinished)

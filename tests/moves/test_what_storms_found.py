@@ -1,0 +1,90 @@
+"""Faults that storms found (`lab/storm`), each by the shortest way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from berthold.lab.furniture import add_volume
+from berthold.lab.world import World, with_settings
+from berthold.ledger import hosts
+from berthold.moves import begin
+from by_hand import evacuate, lose, step_until
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(hosts=3, settings=with_settings(retry_first_s=0.1, retry_last_s=0.2, tries_max=3))
+    yield made
+    assert made.problems() == []
+    made.close()
+
+
+def test_an_undo_that_a_fenced_host_was_asked_for_dies_with_its_epoch(world: World) -> None:
+    """M5: a migration turned back and asked its source to start the guest again; then the source was
+    fenced, so nobody waited for that, and the server was evacuated. When the source returned it did as
+    it was asked, and the guest ran twice."""
+    one = world.boot("one", host="node1")
+    move = world.migrate(one)
+    step_until(world, move, "stop guest")
+    lose(world, "node1")
+    while world.move(move)["state"] == "running":  # until it has given up on node1
+        world.step(move)
+        world.pass_time(1.0)
+    assert [ask["verb"] for ask in world.rows("ask") if ask["state"] == "open"] == ["start"]
+    world.store.write_now(hosts.fence, world.host_id("node1"))
+    world.settle()
+    assert world.move(move)["state"] == "undone"
+    evacuate(world, one)
+    world.settle()
+    world.restart_agent("node1")
+    world.settle()
+    assert world.ground.runners(one) == [world.home(one)]
+
+
+@pytest.mark.parametrize("kind", ["rebuild", "hard-reboot", "rescue", "start"])
+def test_a_stopped_server_that_was_migrated_is_all_there(world: World, kind: str) -> None:
+    """M6: its guest was still called incoming on its new host, where it could be started and nothing else."""
+    one = world.boot("one", image_id="cirros")
+    world.store.write_now(begin.begin, "stop", one, world.by(), {})
+    world.settle()
+    world.migrate(one)
+    world.settle()
+    world.confirm(one)
+    world.settle()
+    home = world.home(one)
+    assert home is not None
+    world.ground.power_off(home)  # a copied disk is no less there afterwards
+    assert world.ground.states(home) == {one: "stopped"}
+    world.store.write_now(begin.begin, kind, one, world.by(), {"image_id": "cirros"})
+    world.settle()
+    assert {move["state"] for move in world.moves()} == {"done"}
+
+
+def test_a_target_that_loses_power_before_it_starts_the_guest_lets_the_migration_turn_back(
+    world: World,
+) -> None:
+    """M6: nothing was left there that could be stopped, so the way back was stuck for ever."""
+    one = world.boot("one", host="node1", image_id="cirros")
+    move = world.migrate(one, "node2")
+    step_until(world, move, "start on target")
+    lose(world, "node2")
+    while world.move(move)["state"] == "running" and not world.move(move)["facts"].get("locating"):
+        world.step(move)
+        world.pass_time(1.0)
+    world.restart_agent("node2")
+    world.settle()
+    assert (world.move(move)["state"], world.home(one)) == ("undone", "node1")
+    assert (world.status(one).status, world.ground.runners(one)) == ("ACTIVE", ["node1"])
+
+
+@pytest.mark.parametrize("line", ["take volume", "attach to guest", "note volume"])
+def test_a_server_that_is_deleted_while_it_gets_a_volume_gives_it_back(world: World, line: str) -> None:
+    """M3: the delete did not know of the volume, which stayed in use by nobody."""
+    one, volume = world.boot("one", image_id="cirros"), add_volume(world)
+    world.store.write_now(begin.attach_volume, one, world.by(), volume)
+    step_until(world, world.unfinished()[0], line)
+    world.delete(one)
+    world.settle()
+    assert [row["status"] for row in world.rows("volume")] == ["available"]
