@@ -25,7 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from berthold.agent.daemon import Daemon
-from berthold.api import agents
+from berthold.api import agents, metrics
 from berthold.api.agents import AgentDoor
 from berthold.api.app import Services, compute_app, mounted
 from berthold.api.policy import Policy
@@ -138,6 +138,7 @@ def application(four: Companions, settings: Settings, door: AgentDoor, agents_to
             Route("/", _welcome),
             *mounted("/compute", compute),
             *agents.routes(door, agents_token),
+            *metrics.routes(four.store),
             *companions_app(four),
         ]
     )

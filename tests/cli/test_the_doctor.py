@@ -15,6 +15,8 @@ from berthold.cli.doctor import libraries
 from berthold.lab.world import World
 from berthold.ledger import hosts, overview, schema
 from berthold.ledger.store import Store, Tx
+from berthold.moves.auditor import DUTY
+from berthold.records import duties
 from commands import Berthold
 from engines import PostgreSQL
 
@@ -28,6 +30,7 @@ CHECKS = [
     "settings",
     "clock",
     "promises",
+    "compliance",
     "hosts",
     "moves",
 ]
@@ -147,6 +150,34 @@ def test_a_broken_promise(berthold: Berthold, data: Path, world: World) -> None:
     assert "C1 is broken" in ran.text
     assert ran.status == 1
     world.store.write_now(lambda tx: tx.execute(update(schema.inventory).values(used=0)) and None)
+
+
+def test_a_host_that_holds_more_than_it_may(berthold: Berthold, data: Path, world: World) -> None:
+    world.boot("web-1", host="node1")
+    less = {"total": 0, "capacity": 0, "ceiling": 1}
+    cpus = update(schema.inventory).where(
+        schema.inventory.c.provider_id == world.host_id("node1"), schema.inventory.c["class"] == "VCPU"
+    )
+    world.store.write_now(lambda tx: tx.execute(cpus.values(**less)) and None)
+    ran = berthold("doctor", "--data", data)
+    assert ran.line("WRONG", "compliance", "(C1) host node1 holds 1 VCPU, 1 VCPU above its capacity of 0")
+    assert ran.line("-> let node1 offer 1 VCPU more again")
+    assert ran.status == 1
+
+
+def test_an_auditor_that_looks_no_more(berthold: Berthold, data: Path, world: World) -> None:
+    def looked(tx: Tx, ago: float) -> None:
+        turn = duties.take(tx, DUTY, "c1", 0.0)
+        assert turn is not None
+        assert duties.done(tx, DUTY, turn)
+        tx.execute(text("UPDATE duty SET done_at = done_at - :ago, until = 0"), {"ago": ago})
+
+    world.store.write_now(looked, 10.0)
+    assert "the auditor looks" in berthold("doctor", "--data", data).line("ok", "compliance")
+    world.store.write_now(looked, 600.0)
+    late = berthold("doctor", "--data", data)
+    assert late.line("note", "compliance", "the auditor has not looked for 10m")
+    assert late.status == 0
 
 
 # -- Hosts and moves ----------------------------------------------------------------------

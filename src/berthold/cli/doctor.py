@@ -28,9 +28,11 @@ from berthold.cli import home as homes
 from berthold.cli.console import Wrong, out
 from berthold.cli.moves import ago, where
 from berthold.errors import Unavailable
-from berthold.ledger import moves, overview, reading
+from berthold.ledger import compliance, moves, overview, reading
 from berthold.ledger.audit import CHECKS, audit
 from berthold.ledger.store import Store, Tx
+from berthold.moves.auditor import DUTY
+from berthold.records import duties
 from berthold.settings import Settings
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
@@ -40,6 +42,8 @@ SECRETS = ("password", "token.key", "agents.token", "clouds.yaml")
 OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 FREE_GB = 1.0
 SKEW_S = 1.0
+# How many of its turns the auditor may miss.
+LATE = 3
 # M4: every unfinished move is worked on, or picked up within this.
 PICKED_UP_S = 10.0
 
@@ -99,7 +103,7 @@ def examine(directory: Path, url: str) -> Iterator[Finding]:
         return
     with closing(Store(url)) as store:
         try:
-            for check in (database_settings, clock, promises, hosts, unfinished):
+            for check in (database_settings, clock, promises, placed, hosts, unfinished):
                 yield from store.read_now(_looked, check)
         except Unavailable as error:
             yield Finding(WRONG, "database", f"it stopped to answer: {error.message}", "run this again")
@@ -264,6 +268,21 @@ def promises(tx: Tx) -> Iterator[Finding]:
     if not violations:
         count = len({check.promise for check in CHECKS})
         yield Finding(OK, "promises", f"all {count} that can be asked of a database hold")
+
+
+def placed(tx: Tx) -> Iterator[Finding]:
+    """Whether servers are where their groups and their hosts' capacity want them; whether it is watched."""
+    found = compliance.violations(tx)
+    for each in found:
+        yield Finding(WRONG, "compliance", f"({each.rule}) {each.says}", "\n".join(each.mends))
+    last = duties.last(tx, DUTY)
+    late = Settings().audit_s * LATE
+    if last and last["done_at"] is not None and overview.machine_time(tx) - last["done_at"] > late:
+        says = f"the auditor has not looked for {ago(overview.machine_time(tx) - last['done_at'])}"
+        yield Finding(NOTE, "compliance", says, "start a conductor: berthold conductor --database …")
+    elif not found:
+        looks = "the auditor looks" if last else "the auditor has not looked yet"
+        yield Finding(OK, "compliance", f"all servers are where they should be; {looks}")
 
 
 # -- Hosts and moves ----------------------------------------------------------------------

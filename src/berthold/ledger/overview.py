@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 
 from berthold.ledger import schema
 from berthold.ledger.store import IDLE_IN_TRANSACTION_MS, Tx, clock_of, now
@@ -55,6 +55,14 @@ def _refusals(tx: Tx, moves: list[str]) -> dict[str, str]:
         for row in tx.execute(answers.order_by(ask.answered_at))
         if not row.answer.get("ok")
     }
+
+
+def moves_by_state(tx: Tx) -> dict[str, int]:
+    """How many unfinished moves are in each state."""
+    state = schema.move.c.state
+    rows = select(state, func.count()).where(state.in_(schema.UNFINISHED)).group_by(state)
+    counted = {row[0]: row[1] for row in tx.execute(rows)}
+    return {each: counted.get(each, 0) for each in schema.UNFINISHED}
 
 
 def open_asks(tx: Tx, move_id: str) -> Sequence[Row]:
