@@ -175,6 +175,11 @@ def test_a_wrong_count_is_found(store: Store) -> None:
     more = "UPDATE companion_quota SET used = used + 1 WHERE resource = 'gigabytes'"
     store.write_now(lambda tx: tx.execute(text(more)))
     assert store.read_now(quotas.miscounted) == [("p1", "gigabytes", 3, 2)]
+    (violation,) = store.read_now(quotas.audit)
+    assert (violation.promise, violation.says) == (
+        "Q1",
+        "project p1 counts 3 gigabytes as used, it has 2",
+    )
     store.write_now(lambda tx: tx.execute(text("DELETE FROM companion_quota")))
     assert store.read_now(quotas.miscounted) == [("p1", "gigabytes", 0, 2), ("p1", "volumes", 0, 1)]
 

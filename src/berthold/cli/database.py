@@ -11,6 +11,7 @@ from berthold import database
 from berthold.cli import home as homes
 from berthold.cli import options
 from berthold.cli.console import Wrong, out
+from berthold.companions import quotas
 from berthold.lab.judge import judge, read_history
 from berthold.ledger import reading
 from berthold.ledger.audit import CHECKS, audit
@@ -53,7 +54,7 @@ def audit_command(database_url: options.Database = None, data: options.Data = ho
     url = found(database_url, data)
     store = Store(url)
     try:
-        violations = store.read_now(audit)
+        violations = [*store.read_now(audit), *store.read_now(quotas.audit)]
         claims = store.read_now(reading.count_claims)
     finally:
         store.close()

@@ -22,6 +22,7 @@ from berthold.companions.schema import (
     volume_snapshot,
 )
 from berthold.errors import Malformed, Refused
+from berthold.ledger.audit import Violation
 from berthold.ledger.store import Tx, greatest, insert
 
 NO_LIMIT = 2**62
@@ -90,6 +91,18 @@ def of(tx: Tx, project_id: str, resources: Collection[str]) -> dict[str, Usage]:
     )
     kept = {row.resource: Usage(row.used, _as_limit(row.maximum)) for row in tx.execute(wanted)}
     return {each: kept.get(each, Usage(0, DEFAULTS[each])) for each in resources}
+
+
+def audit(tx: Tx) -> list[Violation]:
+    """Q1 again, as queries that must find nothing: counters that are not what exists."""
+    return [
+        Violation(
+            "Q1",
+            f"project {project_id} counts {counted} {resource} as used, it has {there}",
+            {"project_id": project_id, "resource": resource, "counted": counted, "there": there},
+        )
+        for project_id, resource, counted, there in miscounted(tx)
+    ]
 
 
 def miscounted(tx: Tx) -> list[tuple[str, str, int, int]]:

@@ -324,6 +324,7 @@ class World:
             for name in tables
         }
         shown["snapshots"] = [row for row in self.rows("image") if "instance_uuid" in row["properties"]]
+        shown["counted"] = [row for row in self.rows("companion_quota") if row["used"]]
         shown["guests"] = [{"host": name, **self.ground.states(name)} for name in sorted(self.agents)]
         return shown
 
