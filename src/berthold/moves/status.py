@@ -102,7 +102,8 @@ def migration_status(move: Mapping[str, Any]) -> str:
         return PLAYBOOKS[move["playbook"]].ends
     if move["state"] == "undone" and move["failure"].get("aborted"):
         return "cancelled"
-    return ENDED.get(move["state"]) or line_of(move).migration or "running"
+    waits = move["state"] == "running" and move["facts"].get("waits")
+    return ENDED.get(move["state"]) or (waits and "queued") or line_of(move).migration or "running"
 
 
 def running_event(move: Mapping[str, Any]) -> tuple[str, float, str | None] | None:
