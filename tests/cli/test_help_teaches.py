@@ -45,7 +45,7 @@ def test_every_command_is_known_here() -> None:
     assert words == {
         *("up", "api", "conductor", "agent", "demo", "doctor"),
         *("db upgrade", "db audit", "move list", "move resume"),
-        *("group list", "group show"),
+        *("group list", "group show", "group move"),
         *("explain server", "explain group", "explain move"),
     }
 

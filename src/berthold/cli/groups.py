@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from berthold.api.views.fields import iso_long
+from berthold.cli import group_move, options
 from berthold.cli import home as homes
-from berthold.cli import options
 from berthold.cli.console import Wrong, out
 from berthold.cli.moves import opened, table
 from berthold.errors import NotFound
@@ -22,7 +22,8 @@ from berthold.moves.explained import compliance_of
 from berthold.records import violations
 from berthold.settings import Settings
 
-app = typer.Typer(help="See server groups, and whether their members comply.", no_args_is_help=True)
+app = typer.Typer(help="See server groups and whether they comply; move a whole one.", no_args_is_help=True)
+app.command("move")(group_move.move)
 
 MOST = 1_000_000
 HEADINGS = ("group", "name", "policy", "members", "complies", "moving")

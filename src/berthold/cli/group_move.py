@@ -1,0 +1,117 @@
+"""`berthold group move`: all members of an affinity group go to one new host, or none does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from berthold.cli import home as homes
+from berthold.cli import options
+from berthold.cli.console import Wrong, out
+from berthold.cli.moves import opened
+from berthold.clock import SystemClock
+from berthold.errors import Malformed, NotFound, NoValidHost, Refused, WrongState
+from berthold.ledger import reading
+from berthold.ledger.store import Store, Tx
+from berthold.moves import group_placing, group_status, together
+from berthold.moves.begin import By
+from berthold.moves.watch import Watch
+from berthold.settings import Settings
+
+LOOK_AGAIN_S = 0.5
+COLOURS = {"held": "bold red", "done": "green", "returned": "green", "arrived": "green"}
+
+Group = Annotated[str, typer.Argument(metavar="ID", help="The group's id: berthold group list.")]
+To = Annotated[str | None, typer.Option("--to", help="The new host; otherwise the best one.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Let what is held go on to the new host.")]
+Back = Annotated[bool, typer.Option("--back", help="Take all back to where they came from.")]
+Show = Annotated[bool, typer.Option("--show", help="Change nothing; only say how far it is.")]
+Follow = Annotated[bool, typer.Option("--watch", help="Show how far it is until it ends or is held.")]
+
+
+def move(
+    group: Group,
+    to: To = None,
+    resume: Resume = False,
+    back: Back = False,
+    show: Show = False,
+    watch: Follow = False,
+    database_url: options.Database = None,
+    data: options.Data = homes.DEFAULT,
+) -> None:
+    """Move a whole affinity group to another host.
+
+    A place there is claimed for every member, or for none. Running members go
+    live, stopped ones with their disks. No member gives up its old place
+    before the last has arrived; so if one cannot go on, the group is held, and
+    --resume or --back finishes it. A member whose host is fenced is made anew
+    on the other one. Exits with 1 if the group is held.
+
+    Examples:
+
+      berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --to node7
+
+      berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --back --watch
+    """
+    if sum((to is not None, resume, back, show)) > 1:
+        raise Wrong("Only one of --to, --resume, --back and --show can be meant.")
+    with opened(database_url, data) as store:
+        try:
+            row = store.read_now(reading.group, group, None)
+            if not show:
+                _ask(store, row, to, together.forward if resume else together.back if back else None)
+            seen = _follow(store, group) if watch else store.read_now(group_status.look, group)
+        except NoValidHost as nowhere:
+            why = "".join(f"\n  {name}: {reason}" for name, reason in nowhere.reasons.items())
+            raise Wrong(f"{nowhere.message}{why}") from nowhere
+        except (Malformed, NotFound, Refused, WrongState) as failure:
+            raise Wrong(failure.message) from failure
+    _print(seen)
+    raise typer.Exit(1 if seen["status"] == "held" else 0)
+
+
+def _ask(
+    store: Store, group: reading.Row, host: str | None, word: Callable[[Tx, str, By], str] | None
+) -> None:
+    by = By("operator", group["project_id"], f"req-{SystemClock().new_id()}", is_admin=True)
+    if word is not None:
+        store.write_now(word, group["id"], by)
+        return
+    settings = Settings()
+    hosts = Watch(store, settings.silent_after_s)
+    asyncio.run(group_placing.move_group(store, hosts, settings, group["id"], by, host))
+
+
+def _follow(store: Store, group_id: str) -> dict[str, Any]:
+    """Show what changes until nothing more will by itself; how it ended."""
+    last = ""
+    while True:
+        seen = store.read_now(group_status.look, group_id)
+        line = f"{seen['status']}: " + ", ".join(f"{m['name']} {m['status']}" for m in seen["members"])
+        if line != last:
+            out.print(line, markup=False, style="dim")
+            last = line
+        if seen["status"] in group_status.AT_REST:
+            return seen
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _print(seen: dict[str, Any]) -> None:
+    way = f"{seen['source']} -> {seen['target']}"
+    status = (seen["status"], COLOURS.get(seen["status"], "bold"))
+    out.print(Text.assemble(f"Group move {seen['id']}, {way}: ", status))
+    for member in seen["members"]:
+        status = (member["status"], COLOURS.get(member["status"], ""))
+        where = f"on {member['host']}" if member["host"] else "on no host"
+        out.print(Text.assemble(f"  {member['server_id']}  {member['name']}  {where}  ", status))
+        if member["reason"]:
+            out.print(Text(f"      {member['reason']}"))
+        for host, why in member["hosts"].items():
+            out.print(Text(f"      {host}: {why}"))
+    if seen["status"] == "held":
+        out.print("Repair what keeps it, then --resume; or take all back with --back.", markup=False)

@@ -1,0 +1,93 @@
+"""`berthold group move`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from berthold.lab.world import World
+from berthold.ledger import hosts
+from commands import Berthold
+
+
+@pytest.fixture
+def group(world: World) -> str:
+    """An affinity group: db-1 and db-2 on node1."""
+    group = world.group("affinity", name="db")
+    for name in ("db-1", "db-2"):
+        world.boot(name, group, host="node1")
+    world.pass_time(time.time() - world.clock.now())
+    return group
+
+
+def hold(berthold: Berthold, data: Path, world: World, group: str) -> None:
+    world.faults_of["node2"].plan("refuse", verb="prepare", times=1, reason="the disk [sdb] is full")
+    assert berthold("group", "move", group, "--to", "node2", "--data", data).status == 0
+    world.settle()
+
+
+def test_a_group_goes_to_the_best_host(berthold: Berthold, data: Path, world: World, group: str) -> None:
+    ran = berthold("group", "move", group, "--data", data)
+    assert (ran.status, ran.error) == (0, "")
+    assert "node1 -> node2: moving" in ran.line("Group move")
+    assert "on node1  moving" in ran.line("db-1")
+    world.settle()
+    ran = berthold("group", "move", group, "--show", "--data", data)
+    assert ran.line("Group move").endswith(": done")
+    assert "on node2  done" in ran.line("db-2")
+
+
+@pytest.mark.parametrize(("word", "ends"), [("--resume", "done"), ("--back", "returned")])
+def test_a_group_that_is_held_says_why_and_goes_either_way(
+    berthold: Berthold, data: Path, world: World, group: str, word: str, ends: str
+) -> None:
+    hold(berthold, data, world, group)
+    ran = berthold("group", "move", group, "--show", "--watch", "--data", data)
+    assert ran.status == 1
+    assert ran.line("Group move").endswith(": held")
+    assert ran.line("node2: the disk [sdb] is full")
+    assert ran.line("Repair what keeps it")
+    assert "moving, for" in berthold("group", "show", group, "--data", data).text
+    assert berthold("group", "move", group, word, "--data", data).status == 0
+    world.settle()
+    assert (
+        berthold("group", "move", group, "--watch", "--show", "--data", data)
+        .line("Group move")
+        .endswith(ends)
+    )
+
+
+def test_no_host_for_all_is_told_host_by_host(
+    berthold: Berthold, data: Path, world: World, group: str
+) -> None:
+    world.store.write_now(hosts.set_disabled, world.host_id("node2"), True)
+    ran = berthold("group", "move", group, "--data", data)
+    assert ran.status == 1
+    assert "No valid host was found" in ran.error
+    assert "node2: host state: the host was disabled by an operator" in ran.error
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--to", "node9"), "node9 could not be found"),
+        (("--to", "node1"), "can't be the same"),
+        (("--to", "node2", "--back"), "Only one of"),
+        (("--resume",), "was never moved"),
+        (("--show",), "was never moved"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_done_is_one_sentence(
+    berthold: Berthold, data: Path, group: str, words: tuple[str, ...], why: str
+) -> None:
+    ran = berthold("group", "move", group, *words, "--data", data)
+    assert ran.status == 1
+    assert why in ran.error
+
+
+def test_a_group_that_is_not_there(berthold: Berthold, data: Path, world: World) -> None:
+    ran = berthold("group", "move", "gone", "--data", data)
+    assert (ran.status, ran.error) == (1, "Instance group gone could not be found.")
