@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+import whole_group
 from berthold.lab.world import LARGE, World, with_settings
 from berthold.ledger import hosts, reading, servers
 from berthold.ledger.store import Tx
-from berthold.moves import explain, explain_group, explain_move
+from berthold.moves import begin, explain, explain_group, explain_move
 from berthold.moves.explained import GroupSaid, HostSaid, Look, MoveSaid
 
 
@@ -226,6 +227,32 @@ def test_an_empty_group_would_be_let_in_anywhere(world: World) -> None:
     assert (shown.domains, look.candidates) == ((), 3)
 
 
+def test_a_whole_group_that_is_held_half_way_says_how_it_goes_on() -> None:
+    with whole_group.sound_world() as world:
+        group, servers = whole_group.half_way(world, ())
+        shown, look = of_group(world, group)
+        assert shown.moving.startswith("the whole group moves to another host and is held (group move ")
+        assert "from node1 to node2; it goes on with: berthold group move --resume" in shown.operators_moving
+        assert {(domain.host, domain.place) for domain in shown.domains} == {
+            ("node1", "home"),
+            ("node2", "next"),
+        }
+        assert look.candidates == 0
+        states = {server: of_server_move(world, server).says for server in servers}
+        assert states[servers[1]].endswith("waits for the others of its group.")
+
+
+def of_server_move(world: World, server: str) -> MoveSaid:
+    """What is said of the server's unfinished move."""
+
+    def last(tx: Tx) -> str:
+        row = explain_move.last_of(tx, server)
+        assert row is not None
+        return str(row["id"])
+
+    return of_move(world, world.store.read_now(last))[0]
+
+
 # -- Moves --------------------------------------------------------------------------------
 
 
@@ -346,3 +373,21 @@ def test_every_move_of_every_kind_can_be_explained_at_every_line(world: World) -
             world.confirm(server)
             world.settle()
     assert explained > 20
+
+
+def test_a_move_that_waits_for_a_place_says_for_what(world: World) -> None:
+    web = world.group("anti-affinity")
+    one, two = world.boot("web-1", web, host="node1"), world.boot("web-2", web, host="node2")
+    world.boot("web-3", web, host="node3")
+    world.resize(two)
+    world.add_host("node4")
+    world.settle()
+    move = world.store.write_now(
+        begin.begin, "live-migration", one, world.by(), {"host": None, "wait_s": 60.0}
+    )
+    world.step(move)
+    said, now = of_move(world, move)
+    assert said.says.startswith("The live-migration of web-1: Waits for a place until others on the move")
+    assert "web-2" in of_host(said.refused, "node2").against[0].reason
+    assert now is not None
+    assert now.candidates == 0

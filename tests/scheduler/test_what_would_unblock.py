@@ -187,7 +187,10 @@ CASES: dict[str, tuple[Case, list[str], list[str]]] = {
     ),
     "the group lives elsewhere": (
         case(group=TOGETHER, view_home="id-node2", members=(WEB_2,)),
-        ["when the whole group has moved there", "when web-2 is deleted"],
+        [
+            "when the whole group has moved there: berthold group move g-1 --to node1",
+            "when web-2 is deleted",
+        ],
         ["when the whole group has moved there", "when web-2 is deleted"],
     ),
 }

@@ -18,6 +18,7 @@ from berthold.errors import NotFound
 from berthold.ledger import compliance, overview, reading
 from berthold.ledger.compliance import Finding, Member
 from berthold.ledger.store import Tx
+from berthold.moves import explain_group
 from berthold.moves.explained import compliance_of
 from berthold.records import violations
 from berthold.settings import Settings
@@ -90,12 +91,13 @@ def show(
     with opened(database_url, data) as store:
         try:
             row, members, since = store.read_now(_group, group)
+            way = store.read_now(explain_group.moving, row)[1]
         except NotFound as absent:
             raise Wrong(f"{absent.message} All are shown by: berthold group list") from absent
     if as_json:
         out.print(json.dumps(compliance_of(row, members, since, by_host=True), indent=2), markup=False)
     else:
-        _print(row, members, since)
+        _print(row, way, members, since)
     raise typer.Exit(0 if all(member.complies for member in members) else 1)
 
 
@@ -106,10 +108,10 @@ def _group(tx: Tx, group_id: str) -> tuple[reading.Row, list[Member], dict[str, 
     return row, compliance.members(tx, row, heard_since), since
 
 
-def _print(row: reading.Row, members: list[Member], since: Mapping[str, str]) -> None:
+def _print(row: reading.Row, way: str, members: list[Member], since: Mapping[str, str]) -> None:
     out.print(Text.assemble((row["name"], "bold"), f"  {policy(row)}, {len(members)} members"))
-    if row["moving"]:
-        out.print(f"  It is moving, for {row['moving']}.", markup=False)
+    if way:
+        out.print(Text(f"  It is on its way: {way}."))
     for member in members:
         word, colour = ("complies", "green") if member.complies else ("DOES NOT COMPLY", "bold red")
         where = f"on {member.host}" if member.host else "on no host"

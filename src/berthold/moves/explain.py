@@ -17,7 +17,7 @@ from typing import Any
 
 from berthold.ledger import claims, occupants, reading, schema, seats, view
 from berthold.ledger.store import Tx
-from berthold.moves import placing
+from berthold.moves import placing, waiting
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.explained import Against, HostSaid, Look
 from berthold.moves.playbook import Place, Playbook, Scene
@@ -32,8 +32,8 @@ Row = Mapping[str, Any]
 
 # Which playbook a kind of move that chooses a host begins with.
 BEGINS: Mapping[str, str] = {"migration": "resize"}
-# These end with the server on no host, or on another.
-LEAVES = frozenset({"delete", "shelve-and-offload", "shelve-offload"})
+# These may end with the server on another host, or on none.
+LEAVES = waiting.LEAVES_HOME | waiting.GIVES_HOME_BACK
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,6 @@ def _by_host(rows: Iterable[Row]) -> Mapping[str | None, list[Occupant]]:
 
 def occupant(row: Row) -> Occupant:
     """A claim with its server's unfinished move, as the scheduler speaks of it."""
-    book = PLAYBOOKS.get(row["playbook"] or "")
-    place = place_of(book) if book else None
     return Occupant(
         row["id"],
         row["name"],
@@ -163,7 +161,7 @@ def occupant(row: Row) -> Occupant:
         row["move_id"],
         row["kind"],
         parked=row["state"] == "waiting",
-        leaves=row["playbook"] in LEAVES or (place is not None and place.leaves_source),
+        leaves=row["playbook"] in LEAVES,
     )
 
 

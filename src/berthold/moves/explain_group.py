@@ -7,7 +7,7 @@ from typing import Any
 
 from berthold.ledger import moves, occupants, reading, view
 from berthold.ledger.store import Tx
-from berthold.moves import explain
+from berthold.moves import explain, group_status
 from berthold.moves.explained import Domain, GroupSaid
 from berthold.scheduler.request import AFFINITY, ANTI_AFFINITY
 
@@ -22,7 +22,7 @@ def said(tx: Tx, group: reading.Row) -> GroupSaid:
     for row in rows:
         domains.setdefault(row["host_id"], []).append(row)
     placed = {row["id"] for row in rows}
-    everybody, operators = _moving(tx, group)
+    everybody, operators = moving(tx, group)
     return GroupSaid(
         group,
         tuple(
@@ -40,7 +40,7 @@ def said(tx: Tx, group: reading.Row) -> GroupSaid:
     )
 
 
-def _moving(tx: Tx, group: reading.Row) -> tuple[str, str]:
+def moving(tx: Tx, group: reading.Row) -> tuple[str, str]:
     """What the group is on its way for: for everybody, and with hosts for operators."""
     what = group["moving"]
     if what is None:
@@ -54,5 +54,7 @@ def _moving(tx: Tx, group: reading.Row) -> tuple[str, str]:
         name = reading.server_of(tx, move["server_id"], None, deleted=True)["name"]
         says = f"for the {move['kind']} of its one member {name} (move {what})"
         return says, says
-    says = f"the whole group moves (group move {what})"
-    return says, says
+    whole = group_status.look(tx, group["id"])
+    says = f"the whole group moves to another host and is {whole['status']} (group move {what})"
+    held = "; it goes on with: berthold group move --resume, or --back" if whole["status"] == "held" else ""
+    return says, f"{says}, from {whole['source']} to {whole['target']}{held}"

@@ -174,7 +174,8 @@ def _group(case: Case) -> list[str]:
     wish = case.request.group
     assert wish is not None, "a group's refusal without a group"
     if wish.policy == AFFINITY:
-        return ["when the whole group has moved there", *_without(case.members)]
+        move = f"berthold group move {wish.id} --to {case.host.name}"
+        return [f"when the whole group has moved there: {move}", *_without(case.members)]
     found = [gone(each) for each in case.members]
     return [*found, f"in a group whose max_server_per_host is above {wish.per_host}"]
 
