@@ -35,7 +35,7 @@ from berthold.companions import image, volume
 from berthold.database import metadata
 from berthold.errors import Stale
 from berthold.lab.turns import LabStore, Turn, now, turn
-from berthold.ledger import audit, claims, group_moves, groups, moves, quotas, schema, servers
+from berthold.ledger import audit, claims, group_moves, groups, hosts, moves, quotas, schema, servers
 from berthold.ledger.store import Tx
 from berthold.moves import begin, together
 from berthold.moves.outcome import Outcome
@@ -243,8 +243,6 @@ class World:
 
     def hear(self) -> None:
         """Every host that is not silent beats."""
-        from berthold.ledger import hosts
-
         beating = [self.host_id(name) for name in self.agents if name not in self.silent]
         self.store.write_now(hosts.heard, beating)
 
