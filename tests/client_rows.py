@@ -54,6 +54,11 @@ ACTIVE = state("ACTIVE", "active", 1)
 VERIFY = state("VERIFY_RESIZE", "resized", 1)
 STOPPED = state("SHUTOFF", "stopped", 4)
 PAUSED = state("PAUSED", "paused", 3)
+SUSPENDED = state("SUSPENDED", "suspended", 4)
+RESCUED = state("RESCUE", "rescued", 1)
+SHELVED = state(
+    "SHELVED_OFFLOADED", "shelved_offloaded", 0, **{"OS-EXT-SRV-ATTR:host": None, "host_status": ""}
+)
 
 
 def volume(device: str) -> dict[str, Any]:

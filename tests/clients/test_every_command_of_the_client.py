@@ -5,7 +5,6 @@ Each session is a table that reads as a terminal would, one after another on one
 
 from __future__ import annotations
 
-from berthold.api.server_actions import ACTIONS
 from client_rows import (
     ACTIVE,
     CIRROS,
@@ -316,11 +315,5 @@ OTHERS = [
 
 
 def test_the_client_gets_the_right_answer_to_each_command(walk: Walk) -> None:
-    # `evacuate --wait` is left out: the client waits for "ACTIVE" among small letters, without end.
-    later = [
-        step(f"server {name} ins1", Refusal(f"400.*There is no such action: {name}"))
-        for name in ("evacuate", "shelve")
-        if name not in ACTIONS
-    ]
-    for session in (BEGINNING, MOVING, later, RUNNING, END, SERVERS, OPERATOR, OTHERS):
+    for session in (BEGINNING, MOVING, RUNNING, END, SERVERS, OPERATOR, OTHERS):
         walk.through(session)
