@@ -19,11 +19,13 @@ UNFINISHED = "('running','undoing','waiting','stuck')"
 
 @dataclass(frozen=True)
 class Check:
-    """`sql` finds what breaks `promise`; `says` is a sentence over its columns."""
+    """`sql` finds what breaks `promise`; `says` is a sentence over its columns. `history`: it reads all
+    that ever happened, so it is nothing for every minute."""
 
     promise: str
     says: str
     sql: str
+    history: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,9 +153,10 @@ CHECKS = (
     Check(
         "M2",
         "server {id} is {condition} and has no home",
+        # Its index is of claims that are not left behind.
         """SELECT s.id, s.condition FROM server s
             WHERE s.condition IN ('active','stopped','paused','suspended','rescued') AND NOT EXISTS
-                  (SELECT 1 FROM claim c WHERE c.server_id = s.id AND c.role = 'home')""",
+                  (SELECT 1 FROM claim c WHERE c.server_id = s.id AND c.role = 'home' AND c.role <> 'left')""",
     ),
     Check(
         "M3",
@@ -222,17 +225,22 @@ CHECKS = (
     Check(
         "A1",
         "claim {id} of server {server_id} is not in the placement history",
-        """SELECT c.id, c.server_id FROM claim c WHERE NOT EXISTS
-                  (SELECT 1 FROM history h WHERE h.claim_id = c.id AND h.event = 'claimed')""",
+        # Joined, not looked up one by one: a long history has no index.
+        """SELECT c.id, c.server_id FROM claim c
+             LEFT JOIN (SELECT DISTINCT claim_id FROM history WHERE event = 'claimed') h ON h.claim_id = c.id
+            WHERE h.claim_id IS NULL""",
+        history=True,
     ),
 )
 
 
-def audit(tx: Tx) -> list[Violation]:
+def audit(tx: Tx, *, history: bool = True) -> list[Violation]:
     """Every violation of every promise, as things stand. None in a cloud that keeps its word."""
     values = {"now": clock_of(tx).now()}
     found = []
     for check in CHECKS:
+        if check.history and not history:
+            continue
         for row in tx.execute(text(check.sql), values if ":now" in check.sql else {}).mappings():
             found.append(Violation(check.promise, check.says.format(**row), dict(row)))
     return found

@@ -2,8 +2,8 @@
 
 Every conductor has one; by a durable turn (`records/duties.py`) one of them looks, every
 `audit_s` seconds. It judges what is placed (`ledger/compliance.py`) and asks every query of the
-audit. What it finds is kept until it is found no more; each violation is one line in the log
-when it begins and one when it ends, and is counted at `/metrics`.
+audit that does not read the whole history. What it finds is kept until it is found no more; each
+violation is one line in the log when it begins and one when it ends, and is counted at `/metrics`.
 
 A promise cannot be broken through the ledger. What is found here is an inventory that was shrunk
 below its use, or rows that somebody changed by hand.
@@ -80,13 +80,17 @@ class Auditor:
 
 
 def judge(tx: Tx) -> list[Finding]:
-    """Every violation, as things stand."""
+    """Every violation, as things stand; but for what needs the whole history (`berthold db audit`)."""
     placed = compliance.violations(tx)
     told = {(finding.rule, finding.group_id) for finding in placed if finding.group_id}
     # What both see, compliance says better.
     return [
         *placed,
-        *(_as_finding(each) for each in audit(tx) if (each.promise, each.row.get("group_id")) not in told),
+        *(
+            _as_finding(each)
+            for each in audit(tx, history=False)
+            if (each.promise, each.row.get("group_id")) not in told
+        ),
     ]
 
 
