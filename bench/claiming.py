@@ -176,7 +176,10 @@ def _take(store: Store, jobs: Sequence[Job], by_steps: bool) -> None:
         if by_steps:
             store.write_now(turns.place_line, job.lease, job.want)
         else:
-            store.write_now(twin.place_line, job.lease, job.want, job.seen, job.host_name)
+            plain = twin.claiming(store, job.lease, job.want, job.seen, job.host_name)
+            assert plain
+            assert store.call_now(plain.statement, plain.values), "a claim was declined"
+            store.bus.tell(plain.topics)
 
 
 def _together(works: Sequence[Callable[[], None]]) -> None:

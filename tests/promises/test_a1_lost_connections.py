@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy import BigInteger, Connection, bindparam, create_engine, event, func, select, text
+from sqlalchemy.exc import DBAPIError
 
 from berthold.errors import Unavailable
 from berthold.ledger.store import Store, Tx
@@ -84,3 +86,72 @@ def test_a_read_whose_connection_is_lost_is_simply_read_again(store: Store) -> N
 
     assert store.read_now(look) == 0
     assert tries == 2
+
+
+# -- One statement that is a transaction of its own ------------------------------------------
+
+# It counts up, and lasts until the connection that runs it was ended, if it is told its number.
+COUNT_UP = """
+CREATE FUNCTION count_up(me bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO tally VALUES (me);
+    IF me < 0 THEN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); END IF;
+    RETURN me;
+END $$
+"""
+CALL = select(func.count_up(bindparam("me", type_=BigInteger)))
+
+
+@pytest.fixture
+def counting(store: Store) -> Iterator[Store]:
+    store.write_now(lambda tx: tx.execute(text(COUNT_UP)))
+    yield store
+    store.write_now(lambda tx: tx.execute(text("DROP FUNCTION count_up")))
+
+
+def test_a_statement_of_its_own_is_done_once(counting: Store) -> None:
+    assert counting.call_now(CALL, {"me": 7}) == 7
+    assert asyncio.run(counting.call(CALL, {"me": 8})) == 8
+    assert tally(counting) == 2
+    assert counting.writer.pool.status().endswith("Current Checked out connections: 0")
+
+
+def test_lost_while_it_runs_it_is_told_and_not_tried_again(counting: Store) -> None:
+    with pytest.raises(Unavailable, match="look whether it was done"):
+        counting.call_now(CALL, {"me": -1})
+    assert tally(counting) == 0
+    assert counting.retries == 0
+    assert counting.call_now(CALL, {"me": 1}) == 1
+
+
+def test_a_connection_that_was_ended_before_is_not_used(counting: Store) -> None:
+    kill(counting, counting.read_now(pid_of))
+    assert counting.call_now(CALL, {"me": 1}) == 1
+    assert tally(counting) == 1
+
+
+def test_what_may_be_retried_is_begun_anew_and_what_is_wrong_is_not(counting: Store) -> None:
+    deadlock = (
+        "CREATE OR REPLACE FUNCTION count_up(me bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN {} END $$"
+    )
+    raising = "IF nextval('tries') < 3 THEN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END IF; RETURN me;"
+
+    def begin(tx: Tx) -> None:
+        tx.execute(text("CREATE SEQUENCE tries"))
+        tx.execute(text(deadlock.format(raising)))
+
+    counting.write_now(begin)
+    assert counting.call_now(CALL, {"me": 1}) == 1
+    assert counting.retries == 2
+    counting.write_now(lambda tx: tx.execute(text(deadlock.format("RETURN 1 / 0;"))))
+    with pytest.raises(DBAPIError, match="division by zero") as wrong:
+        counting.call_now(CALL, {"me": 4711})
+    assert "4711" not in str(wrong.value)
+    counting.write_now(lambda tx: tx.execute(text("DROP SEQUENCE tries")))
+
+
+def test_a_database_that_is_not_there(counting: Store) -> None:
+    gone = Store("postgresql+psycopg://nobody@127.0.0.1:1/nowhere")
+    with pytest.raises(Unavailable, match="does not answer"):
+        gone.call_now(CALL, {"me": 1})
+    gone.close()

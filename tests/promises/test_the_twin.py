@@ -8,6 +8,7 @@ holds then, what is announced and what is raised must be the same. (The races of
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -18,10 +19,11 @@ import pytest
 from sqlalchemy import event, select
 
 from berthold.database import metadata
-from berthold.errors import Failure
+from berthold.errors import Failure, Refused
+from berthold.lab.turns import called
 from berthold.lab.world import World
 from berthold.ledger import claims, hosts, inventories, moves, servers
-from berthold.ledger.store import Tx
+from berthold.ledger.store import Store, Tx, announce
 from berthold.moves import turns, twin
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Scene
@@ -114,18 +116,66 @@ def by_steps(stage: Stage) -> Written:
 
 
 def by_twin(stage: Stage) -> tuple[Written, bool]:
-    """What the twin writes, and whether that took one call only."""
-    statements: list[str] = []
-    at_once = False
+    """What the twin writes, or the steps that it leaves it to; and whether it was granted at once."""
+    granted = False
 
     def place(tx: Tx) -> Outcome:
-        nonlocal at_once
-        event.listen(tx, "before_cursor_execute", lambda *about: statements.append(about[2]))
-        outcome = twin.place_line(tx, stage.lease, stage.want, stage.seen, stage.host_name)
-        at_once = len(statements) == 1
-        return outcome
+        nonlocal granted
+        plain = twin.claiming(stage.world.store, stage.lease, stage.want, stage.seen, stage.host_name)
+        if plain is None or not called(tx, plain.statement, plain.values):
+            return turns.place_line(tx, stage.lease, stage.want)
+        granted = True
+        for topic in plain.topics:
+            announce(tx, topic)
+        return plain.outcome
 
-    return written(stage, place), at_once
+    return written(stage, place), granted
+
+
+# -- By itself ----------------------------------------------------------------------------
+
+
+def placed(stage: Stage) -> tuple[object, list[str], list[str]]:
+    """How the move's claim ends in a store that is not the lab's; what was told and what was run."""
+    store = Store(stage.world.store.url, clock=stage.world.clock)
+    told: list[str] = []
+    run: list[str] = []
+    store.bus.carry(told.extend)
+    event.listen(store.writer, "before_cursor_execute", lambda *about: run.append(about[2]))
+    try:
+        return asyncio.run(_place(store, stage)), told, run
+    finally:
+        store.close()
+
+
+async def _place(store: Store, stage: Stage) -> object:
+    try:
+        return await twin.place(store, stage.lease, stage.want, stage.seen, stage.host_name)
+    except Failure as failure:
+        return failure
+
+
+def test_a_plain_claim_is_one_statement_in_a_transaction_of_its_own(world: World) -> None:
+    stage = staged(world, world.group("anti-affinity"))
+    outcome, told, run = placed(stage)
+    assert isinstance(outcome, Outcome)
+    assert told == [f"host:{stage.want.host_id}", f"asks:{stage.want.host_id}"]
+    assert run == []  # by SQLAlchemy
+    assert world.move(stage.lease.move_id)["line"] == 1
+    world.settle()
+    assert world.home(stage.want.server_id) == stage.host_name
+    assert world.problems() == []
+
+
+def test_a_claim_that_is_declined_is_refused_by_the_steps(world: World) -> None:
+    stage = staged(world, world.group("anti-affinity"))
+    _seat_taken(stage)
+    outcome, told, run = placed(stage)
+    assert isinstance(outcome, Refused)
+    assert outcome.rule == "G1"
+    assert told == []
+    assert run
+    assert world.move(stage.lease.move_id)["line"] == 0
 
 
 # -- Granted ------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from types import coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import MetaData
 
 from berthold.clock import Clock
-from berthold.ledger.store import Store, Tx
+from berthold.ledger.store import Statement, Store, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,12 +68,20 @@ class LabStore(Store):
             tables.create_all(self.writer)
             _EMPTY[tables] = self.connection().serialize()
 
+    async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
+        """In a transaction, so that a racer can be held between the statement and its commit."""
+        return await self.write(called, statement, values)
+
     def connection(self) -> sqlite3.Connection:
         """The one connection that everything is in."""
         with self.writer.connect() as held:
             raw = held.connection.driver_connection
             assert isinstance(raw, sqlite3.Connection)
             return raw
+
+
+def called(tx: Tx, statement: Statement, values: Mapping[str, Any]) -> Any:
+    return tx.execute(statement, values).scalar()
 
 
 def now(work: Coroutine[Any, Any, T]) -> T:

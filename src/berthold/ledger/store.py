@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, create_engine, event, func, literal
+from sqlalchemy import ColumnElement, Connection, Engine, Select, create_engine, event, func, literal
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
@@ -30,9 +30,11 @@ from sqlalchemy.pool import StaticPool
 
 from berthold.clock import Clock, SystemClock
 from berthold.errors import Unavailable
+from berthold.ledger import calls
 from berthold.ledger.bus import Bus
 
 Tx = Connection
+Statement = Select[Any]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -46,6 +48,8 @@ TRIES = 20
 READ_TRIES = 3
 POSTGRESQL_CONNECTIONS = 6
 BUSY_MS = 10_000
+LOST = "the database was lost while it committed; look whether it was done"
+BUSY = "the database is too busy with this record; try again"
 
 # Deadlock, serialisation failure, lock timeout; a session that stood still too long.
 RETRIED_STATES = {"40P01", "40001", "55P03", "25P03"}
@@ -132,13 +136,11 @@ class Store:
             except DBAPIError as error:
                 if committing and error.connection_invalidated:
                     # Done twice may be worse than not known.
-                    raise Unavailable(
-                        "the database was lost while it committed; look whether it was done"
-                    ) from error
+                    raise Unavailable(LOST) from error
                 if not may_retry(error):
                     raise _told(error) from error
                 if not left:
-                    raise Unavailable("the database is too busy with this record; try again") from error
+                    raise Unavailable(BUSY) from error
                 self.retries += 1
                 continue
             if topics:
@@ -157,6 +159,29 @@ class Store:
             except DBAPIError as error:
                 if not left or not may_retry(error):
                     raise _told(error) from error
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
+        """Run one statement that is a transaction of its own, in one round trip; its first value.
+
+        PostgreSQL only. It is begun anew as `write` begins anew; once it may have been done, never.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writers, self.call_now, statement, values)
+
+    def call_now(self, statement: Statement, values: Mapping[str, Any]) -> Any:
+        """`call`, in the caller's own thread."""
+        for left in reversed(range(TRIES)):
+            try:
+                return calls.call(self.writer, statement, values)
+            except calls.Lost as error:
+                raise Unavailable(LOST) from error
+            except DBAPIError as error:
+                if not may_retry(error):
+                    raise _told(error) from error
+                if not left:
+                    raise Unavailable(BUSY) from error
+                self.retries += 1
         raise AssertionError("unreachable: the last try returns or raises")
 
     def close(self) -> None:

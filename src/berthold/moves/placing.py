@@ -85,7 +85,7 @@ async def _offer(
     for host in ranking:
         want = _want(scene, sight, host)
         try:
-            return await store.write(twin.place_line, lease, want, scene, host.name), refused
+            return await twin.place(store, lease, want, scene, host.name), refused
         except Refused as refusal:
             if refusal.rule == "G3":
                 return None, None

@@ -1,25 +1,28 @@
 """The claim in one call: what `turns.place_line` does in steps, PostgreSQL does in a function.
 
 The steps are some two dozen statements, and on PostgreSQL it is their number that makes the
-claim slow. The plain claim is written by the function `place_1` (migrations/place_1.sql). All
-that does not depend on what is locked is worked out here, from the move as its runner saw it: its next
-line, the ask of that line.
+claim slow. The plain claim is written by the function `place_1` (migrations/place_1.sql), in one
+statement that is a transaction of its own. All that does not depend on what is locked is worked
+out here, from the move as its runner saw it: its next line, the ask of that line.
 
 The function grants or declines, it never refuses. It declines what is not plain, what was
 changed since it was seen, and what a promise forbids, and has written nothing then; the
-steps follow in the same transaction, under the locks that it took. So there is one place that
+steps follow in a transaction of theirs, and look for themselves. So there is one place that
 says why something is refused, and nobody needs to know which of the two it was.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import JSON, Boolean, Text, bindparam, cast, func, select, text
+from sqlalchemy import JSON, Boolean, Text, bindparam, cast, func, select
 
+from berthold.clock import Clock
 from berthold.ledger import claims, moves, queue, seats
-from berthold.ledger.store import Tx, announce, clock_of, moment
+from berthold.ledger.store import Statement, Store
 from berthold.moves import turns
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome
 from berthold.moves.playbook import Park, Scene
@@ -27,30 +30,46 @@ from berthold.moves.playbook import Park, Scene
 # The engines that have the function.
 ENGINES = frozenset({"postgresql"})
 
-PLACE = text("SELECT place_1(CAST(:plan AS json))")
+PLACE = select(func.place_1(cast(bindparam("plan", type_=Text), JSON), type_=Boolean))
 # It is not called where somebody waits who came first (M7): the steps say so then.
-CALL = select(func.place_1(cast(bindparam("plan", type_=Text), JSON), type_=Boolean))
-IN_TURN = {patient: CALL.where(~rows.exists()) for patient, rows in queue.IN_THE_WAY_AT.items()}
+IN_TURN = {patient: PLACE.where(~rows.exists()) for patient, rows in queue.IN_THE_WAY_AT.items()}
 
 
-def place_line(tx: Tx, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str) -> Outcome:
+@dataclass(frozen=True)
+class Claiming:
+    """A plain claim: the statement that takes it, and what is to be told and done once it is granted."""
+
+    statement: Statement
+    values: Mapping[str, Any]
+    topics: tuple[str, ...]
+    outcome: Outcome
+
+
+async def place(store: Store, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str) -> Outcome:
     """`turns.place_line`, at once where that can be. `seen`: the move as its runner saw it."""
-    if tx.dialect.name in ENGINES and _is_plain(seen, want):
-        plan = _plan(tx, lease, want, seen, host_name)
-        if plan is not None and _granted(tx, want, seen, plan):
-            announce(tx, f"host:{want.host_id}")
-            if plan["ask"]:
-                announce(tx, f"asks:{want.host_id}")
-            return Outcome("running", wait_s=LOOK_AGAIN_S if plan["ask"] else 0.0)
-    return turns.place_line(tx, lease, want)
+    plain = claiming(store, lease, want, seen, host_name)
+    if plain and await store.call(plain.statement, plain.values):
+        store.bus.tell(plain.topics)
+        return plain.outcome
+    return await store.write(turns.place_line, lease, want)
 
 
-def _granted(tx: Tx, want: claims.Want, seen: Scene, plan: dict[str, Any]) -> bool:
-    group_id = seen.server["group_id"]
-    if group_id is None and not want.patient:
-        return bool(tx.execute(PLACE, {"plan": json.dumps(plan)}).scalar_one())
-    asker = queue.asker(tx, want.host_id, want.ticket, group_id)
-    return bool(tx.execute(IN_TURN[want.patient], {"plan": json.dumps(plan), **asker}).scalar())
+def claiming(
+    store: Store, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str
+) -> Claiming | None:
+    """The claim as one statement, if the engine has the function and the claim is plain."""
+    if store.writer.dialect.name not in ENGINES or not _is_plain(seen, want):
+        return None
+    plan = _plan(store.clock, lease, want, seen, host_name)
+    if plan is None:
+        return None
+    values, statement, group_id = {"plan": json.dumps(plan)}, PLACE, seen.server["group_id"]
+    if group_id is not None or want.patient:
+        statement = IN_TURN[want.patient]
+        values |= queue.asker(store.clock.now(), want.host_id, want.ticket, group_id)
+    asks = (f"asks:{want.host_id}",) if plan["ask"] else ()
+    outcome = Outcome("running", wait_s=LOOK_AGAIN_S if asks else 0.0)
+    return Claiming(statement, values, (f"host:{want.host_id}", *asks), outcome)
 
 
 def _is_plain(seen: Scene, want: claims.Want) -> bool:
@@ -67,10 +86,10 @@ def _is_plain(seen: Scene, want: claims.Want) -> bool:
 
 
 def _plan(
-    tx: Tx, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str
+    clock: Clock, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str
 ) -> dict[str, Any] | None:
     """What is to be true before, and what is to be written. None where other hosts are asked too."""
-    claim_id, present = clock_of(tx).new_id(), moment(tx)
+    claim_id, present = clock.new_id(), clock.now()
     facts = {**seen.facts, "locating": False}
     after = Scene(
         {**seen.move, "line": seen.move["line"] + 1, "attempt": 0, "target_id": want.host_id, "facts": facts},
@@ -100,7 +119,7 @@ def _plan(
         "event": turns.line_of(seen).event,
         "since": seen.move["line_since"],
         "at": present,
-        "ask": clock_of(tx).new_id() if asked else None,
+        "ask": clock.new_id() if asked else None,
         "slot": asked[0][0] if asked else None,
         "verb": errand[1].verb if asked and errand else None,
         "args": errand[1].args(after) if asked and errand else None,
