@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pytest
 
-from by_hand import MakeWorld, choosing, ended, events, holds, project, shown
+from by_hand import MakeWorld, choosing, ended, evacuate, events, holds, lose, project, shown
 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "migrate", "resize"])
@@ -33,6 +33,41 @@ def test_later_moves_succeed(make_world: MakeWorld, kind: str, policy: str) -> N
     assert world.home(one) == "node2"
     assert ended(world, move) == ("completed" if kind == "live_migrate" else "finished")
     assert {result for _, result in events(world, move)} == {"Success"}
+
+
+@pytest.mark.parametrize("policy", ["anti-affinity", "affinity", "soft-anti-affinity"])
+def test_members_of_a_dead_host_are_evacuated(make_world: MakeWorld, policy: str) -> None:
+    """As it was reported: the group goes, then the host."""
+    world = make_world(node1=4)
+    group = world.group(policy)
+    one = world.boot("one", group)
+    two = world.boot("two", group) if policy != "anti-affinity" else one
+    world.add_host("node2")
+    world.delete_group(group)
+    lose(world, "node1")
+    moves = {server: evacuate(world, server) for server in dict.fromkeys((one, two))}
+    world.settle()
+    for server, move in moves.items():
+        assert (shown(world, server), world.home(server)) == (("ACTIVE", None), "node2")
+        assert ended(world, move) == "done"
+    world.restart_agent("node1")
+    world.settle()
+    assert [ended(world, move) for move in moves.values()] == ["completed"] * len(moves)
+
+
+def test_an_evacuation_under_way_goes_on_without_the_group(make_world: MakeWorld) -> None:
+    world = make_world(node1=4)
+    group = world.group("anti-affinity")
+    one = world.boot("one", group)
+    world.add_host("node2")
+    lose(world, "node1")
+    turn = choosing(world, evacuate(world, one))
+    world.delete_group(group)
+    turn.end()
+    world.settle()
+    assert world.home(one) == "node2"
+    world.restart_agent("node1")
+    world.settle()
 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "migrate"])

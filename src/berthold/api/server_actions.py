@@ -88,6 +88,8 @@ def live_migrate(tx: Tx, call: Call, server_id: str, wish: bodies.LiveMigrate) -
     """Move a running server to another host while it runs."""
     if wish.block_migration == "auto" and call.version < Version(2, 25):
         raise Malformed("block_migration: 'auto' needs microversion 2.25 or later; expected a boolean.")
+    if wish.force and not wish.host:
+        raise Malformed("Only a live migration to a host that is named can be forced.")
     if wish.host:
         call.must(f"{LIVE_RULE}:host")
     _home_answers(tx, call, server_id, "os-migrateLive")

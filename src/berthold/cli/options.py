@@ -48,4 +48,22 @@ Wait = Annotated[
         " its request does not say so (header Berthold-Wait).",
     ),
 ]
+KeepDeleted = Annotated[
+    int,
+    typer.Option(
+        "--keep-deleted",
+        min=0,
+        help="For how many seconds a deleted server may be restored; 0 deletes it at once. The same for all"
+        " processes of a cloud.",
+    ),
+]
+KeepShelved = Annotated[
+    int,
+    typer.Option(
+        "--keep-shelved",
+        min=-1,
+        help="For how many seconds a shelved server keeps its host; -1 until somebody offloads it. The same"
+        " for all processes of a cloud.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

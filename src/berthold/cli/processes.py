@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,8 @@ def up(
     disk_gb: options.Disk = 100,
     policy_file: options.PolicyFile = None,
     wait: options.Wait = 0,
+    keep_deleted: options.KeepDeleted = 0,
+    keep_shelved: options.KeepShelved = 0,
 ) -> None:
     """Run a whole cloud in this process, until Ctrl-C.
 
@@ -67,7 +70,9 @@ def up(
       export OS_CLIENT_CONFIG_FILE=/tmp/cloud/clouds.yaml OS_CLOUD=berthold
       openstack hypervisor list
     """
-    speed, settings = pace_of(pace), _settings(policy_file, wait)
+    speed = pace_of(pace)
+    kept = Settings(wait_s=wait, reclaim_s=keep_deleted, shelved_offload_s=keep_shelved)
+    settings = _with_policy(kept, policy_file)
     home = _home(data, alone=True)
     logs.start(home.log)
     database.upgrade(home.database_url)
@@ -82,13 +87,13 @@ def up(
     raise typer.Exit(0 if well else 1)
 
 
-def _settings(policy_file: Path | None, wait: int) -> Settings:
+def _with_policy(settings: Settings, policy_file: Path | None) -> Settings:
     """The settings of a process with an API; a policy file that is none is found before it starts."""
     try:
         Policy(policy_file)
     except Malformed as error:
         raise Wrong(error.message) from error
-    return Settings(policy_file=str(policy_file or ""), wait_s=float(wait))
+    return replace(settings, policy_file=str(policy_file or ""))
 
 
 async def _up(
@@ -119,6 +124,8 @@ def api(
     port: options.Port = PORT,
     policy_file: options.PolicyFile = None,
     wait: options.Wait = 0,
+    keep_deleted: options.KeepDeleted = 0,
+    keep_shelved: options.KeepShelved = 0,
 ) -> None:
     """Run an API process of a larger cloud.
 
@@ -131,7 +138,8 @@ def api(
       berthold db upgrade --database postgresql+psycopg://db/berthold
       berthold api --database postgresql+psycopg://db/berthold --listen 0.0.0.0
     """
-    settings = _settings(policy_file, wait)
+    kept = Settings(wait_s=wait, reclaim_s=keep_deleted, shelved_offload_s=keep_shelved)
+    settings = _with_policy(kept, policy_file)
     home = _home(data, alone=False)
     url = database_commands.standing(database_url or home.database_url)
     logs.start(None)
@@ -154,6 +162,8 @@ def conductor(
     database_url: options.Database = None,
     data: options.Data = homes.DEFAULT,
     name: Annotated[str, typer.Option("--name", help="What the log calls it.")] = "",
+    keep_deleted: options.KeepDeleted = 0,
+    keep_shelved: options.KeepShelved = 0,
 ) -> None:
     """Run a conductor of a larger cloud: it works on moves.
 
@@ -168,13 +178,14 @@ def conductor(
     home = _home(data, alone=False)
     url = database_commands.standing(database_url or home.database_url)
     logs.start(None)
-    raise typer.Exit(0 if uvloop.run(_conductor(home, url, name or socket.gethostname())) else 1)
+    settings = Settings(reclaim_s=keep_deleted, shelved_offload_s=keep_shelved)
+    raise typer.Exit(0 if uvloop.run(_conductor(home, url, name or socket.gethostname(), settings)) else 1)
 
 
-async def _conductor(home: Home, url: str, name: str) -> bool:
+async def _conductor(home: Home, url: str, name: str, settings: Settings) -> bool:
     with _store(url) as store:
         four = companions_of.build(store, home.path, home.token_key())
-        return await cloud.run([Conductor(store, four.neighbours, Settings(), name)])
+        return await cloud.run([Conductor(store, four.neighbours, settings, name)])
 
 
 def agent(
