@@ -13,11 +13,12 @@ from berthold.lab.deletions import GROUP_GOES
 from berthold.lab.explore import Broken, Explorer, every_order, random_orders
 from berthold.lab.judge import judge
 from berthold.lab.outages import OUTAGES
+from berthold.lab.queues import QUEUES
 from berthold.lab.scenarios import SCENARIOS, Scenario, always, claim_claim, creates
 from berthold.lab.strategies import scheduler_only, unguarded_metadata
 from berthold.lab.world import World
 
-ALL = (*SCENARIOS, *OUTAGES, *GROUP_GOES)
+ALL = (*SCENARIOS, *OUTAGES, *GROUP_GOES, *QUEUES)
 NAMED = [pytest.param(scenario, id=scenario.name) for scenario in ALL]
 UNPRUNED = [pytest.param(scenario, id=scenario.name) for scenario in ALL if scenario.unpruned]
 

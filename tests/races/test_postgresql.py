@@ -21,6 +21,7 @@ import engines
 from berthold.database import metadata
 from berthold.lab.deletions import GROUP_GOES_UNDER_MANY
 from berthold.lab.outages import OUTAGES
+from berthold.lab.queues import QUEUES
 from berthold.lab.racers import Racer
 from berthold.lab.scenarios import SCENARIOS, Scenario, always
 from berthold.lab.world import Turn, World
@@ -44,6 +45,13 @@ RACES = [
     for way in POINTS
     if scenario.plain or way == "step by step"
 ]
+# Who may wait: held before it stands in the queue, when it stands there, and when its turn has come.
+POINTS["in the queue"] = (
+    "SELECT pg_advisory_xact_lock",
+    "^COMMIT after UPDATE move .*owner",
+    "INSERT INTO claim",
+)
+RACES += [pytest.param(each, "in the queue", id=f"in the queue-{each.name}") for each in QUEUES]
 
 
 class Running(threading.Thread):

@@ -1,0 +1,119 @@
+"""Races of those who may wait for a place (M7): all are served in the end, in order, and nobody waits
+in a circle.
+
+What a step comes to is told apart by `places`: a mover was placed, waits in the queue, or was told no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from berthold.lab.racers import stepping
+from berthold.lab.scenarios import (
+    Racers,
+    Results,
+    Scenario,
+    at_line,
+    members,
+    nobody_in_error,
+    placed_by,
+)
+from berthold.lab.world import LARGE, World
+
+PATIENCE_S = 60.0
+PLACED, WAITS, TOLD_NO = "placed", "waits", "told no"
+
+
+def places(world: World) -> dict[str, str]:
+    """What came of each move that looked for a place, by its server's name."""
+    names = {row["id"]: row["name"] for row in world.rows("server")}
+    waiting = {row["move_id"] for row in world.rows("queue")}
+    found = {}
+    for move in world.moves():
+        if move["state"] == "undoing":
+            found[names[move["server_id"]]] = TOLD_NO
+        elif move["state"] == "running" and move["target_id"]:
+            found[names[move["server_id"]]] = PLACED
+        elif move["id"] in waiting:
+            found[names[move["server_id"]]] = WAITS
+    return found
+
+
+def comes_to(*ends: str) -> Callable[[World, Results], list[str]]:
+    """The movers came to these ends, whoever to which; nobody ends in ERROR."""
+
+    def expect(world: World, results: Results) -> list[str]:
+        found = places(world)
+        wrong = [] if sorted(found.values()) == sorted(ends) else [f"{found}, {dict(results)}"]
+        return wrong + nobody_in_error(world)
+
+    return expect
+
+
+def patient_members(count: int) -> Callable[[World], Racers]:
+    """Members of one group that all want to leave their hosts, and may wait for another."""
+
+    def stage(world: World) -> Racers:
+        _, servers = members(world, count)
+        world.patience = PATIENCE_S
+        return placed_by(world, *(world.live_migrate(server) for server in servers))
+
+    return stage
+
+
+def patient_creates(world: World) -> Racers:
+    """Three that want the room that is there for one, and that one may yet give back."""
+    world.patience = PATIENCE_S
+    begun = []
+    for number in range(3):
+        world.create(f"db-{number}", flavor={**LARGE, "vcpus": 4, "ram": 512})
+        begun.append(world.unfinished()[-1])
+    return placed_by(world, *begun)
+
+
+def one_place_comes_free(late_s: float) -> Callable[[World], Racers]:
+    """A member leaves its host, for which another waits; a third comes later, and may wait or not."""
+
+    def stage(world: World) -> Racers:
+        _, (leaver, first, late) = members(world, 3)
+        leaving = at_line(world, world.live_migrate(leaver), "release source")
+        begun = []
+        for server, world.patience in ((first, PATIENCE_S), (late, late_s)):
+            begun.append(world.live_migrate(server))
+        world.step(begun[0])
+        return {"leaver": stepping(leaving), **placed_by(world, *begun)}
+
+    return stage
+
+
+def in_order(late: str) -> Callable[[World, Results], list[str]]:
+    """Nobody but the first may have taken the place."""
+
+    def expect(world: World, results: Results) -> list[str]:
+        found = places(world)
+        right = [{"web-2": first, "web-3": late} for first in (PLACED, WAITS)]
+        wrong = [] if found in right else [f"{found}, {dict(results)}"]
+        return wrong + nobody_in_error(world)
+
+    return expect
+
+
+QUEUES = (
+    Scenario("two patient movers, one free host", 3, patient_members(2), comes_to(PLACED, WAITS)),
+    Scenario(
+        "three patient movers, two free hosts", 5, patient_members(3), comes_to(PLACED, PLACED, WAITS), False
+    ),
+    Scenario("two that want each other's place", 2, patient_members(2), comes_to(WAITS, TOLD_NO)),
+    Scenario(
+        "three that want each other's places", 3, patient_members(3), comes_to(WAITS, WAITS, TOLD_NO), False
+    ),
+    Scenario(
+        "three patient creates, one host's room", 1, patient_creates, comes_to(PLACED, WAITS, WAITS), False
+    ),
+    Scenario(
+        "a place comes free, the next one waits", 4, one_place_comes_free(PATIENCE_S), in_order(WAITS), False
+    ),
+    Scenario(
+        "a place comes free, the next one does not", 4, one_place_comes_free(0), in_order(TOLD_NO), False
+    ),
+)
