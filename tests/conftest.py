@@ -27,6 +27,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import engines
 from berthold.ledger.store import Store
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tell", action="store_true", help="write the pages of tests/stories anew")
+
+
 STARTED = pytest.StashKey[engines.PostgreSQL]()
 VERSIONS: set[str] = set()
 

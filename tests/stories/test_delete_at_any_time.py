@@ -1,0 +1,146 @@
+"""Delete, in every state of every move: a table on a page, one row for each line of each playbook.
+
+At each line the move is left where it is, and its server is deleted. What is held then is written
+in the table; afterwards nothing is: no claim, seat, guest, port, image or volume of the server's
+own. Only on a host that died something stays, until it has returned and removed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from berthold.lab.judge import judge
+from berthold.lab.world import World
+from berthold.moves.books import PLAYBOOKS
+from berthold.moves.playbook import Park
+from everyday import EVERYDAY
+from stage import PLAY, PLAYS, Play, Scene, go_to, mishaps, on_stage, settle
+
+PAGE = Path(__file__).with_name("delete_at_any_time.md")
+HEAD = """# Delete, at any time
+
+The owner deletes a server just before each line of whatever it is doing. *It holds*: what is claimed
+for it and runs then, on the host that it had and on the one that it is to have. *Left*: what any host, the
+ledger or a neighbour has of it once the delete is done.
+"""
+EVERY = (*(play for play in PLAYS if play.playbook != "delete"), *(each.play for each in EVERYDAY.values()))
+# One for each playbook: that of its name if there is one. Whole groups have a story of their own.
+CHOSEN = {play.playbook: play for play in sorted(EVERY, key=lambda each: each.name == each.playbook)}
+MOVES = [CHOSEN[name] for name in PLAYBOOKS if name != "delete" and not name.startswith("group-")]
+
+
+def holdings(scene: Scene) -> str:
+    """What is claimed for the server and what runs, as the page shows it."""
+    world, found = scene.world, dict[str, str]()
+    for host in world.agents:
+        roles = sorted(claim.role for claim in world.claims(scene.server) if claim.host_name == host)
+        state = world.ground.states(host).get(scene.server)
+        if roles or state:
+            was_here = world.host_id(host) == world.move(scene.move)["source_id"]
+            found["its host" if was_here else "new host"] = ", ".join(
+                [*roles, *([f"guest {state}"] if state else [])]
+            )
+    return "; ".join(f"{host}: {what}" for host, what in sorted(found.items())) or "nothing"
+
+
+def left(world: World, server: str) -> list[str]:
+    """All that there is of a server that is deleted."""
+    found = [
+        f"{table}: {row}"
+        for table in ("claim", "allocation", "seat", "network_port", "volume_attachment")
+        for row in world.rows(table)
+    ]
+    found += [f"image: {row['name']}" for row in world.rows("image") if row["name"].endswith("-shelved")]
+    found += [f"guest on {host}" for host in world.agents if world.ground.states(host)]
+    return found
+
+
+def title(play: Play) -> str:
+    return f"{play.playbook[0].upper()}{play.playbook[1:].replace('-', ' ')}"
+
+
+def rows(play: Play) -> Iterator[str]:
+    """One row for each line at which the server is deleted."""
+    book = play.book
+    for number, line in enumerate(book.lines):
+        with on_stage(play.name) as scene:
+            reach(scene, number, parked=isinstance(line, Park))
+            yield row(scene, line.name)
+    if book.no_return > 1:
+        with on_stage(play.name) as scene:
+            if turned(scene):
+                yield row(scene, "*on its way back*")
+
+
+def reach(scene: Scene, number: int, *, parked: bool) -> None:
+    if parked:
+        settle(scene)
+    else:
+        go_to(scene, number)
+
+
+def turned(scene: Scene) -> bool:
+    """Whether the move fails at its last line before the point of no return, and turns."""
+    lines = scene.play.book.lines
+    last = scene.play.book.no_return - 1
+    go_to(scene, last)
+    failing = mishaps(lines[last])
+    failing.get("the agent refuses", failing["its code raises"])(scene)
+    for _ in range(20):
+        if scene.state() != "running":
+            break
+        scene.world.step(scene.move)
+        for host in scene.world.agents:
+            scene.world.obey(host)
+    return scene.state() == "undoing"
+
+
+def row(scene: Scene, line: str) -> str:
+    """Delete the server here; the row of the page."""
+    world, server = scene.world, scene.server
+    owner_sees, held = world.status(server), holdings(scene)
+    for faults in world.faults_of.values():
+        faults.forget()
+    world.delete(server)
+    assert world.delete(server) == world.unfinished()[-1], "asked twice it is one delete"
+    world.settle()
+    assert world.status(server).status == "DELETED"
+    assert scene.state() in ("superseded", "undone", "done"), scene.state()
+    gone = not world.claims(server)
+    for host in sorted(world.silent):
+        world.restart_agent(host)
+    world.settle()
+    assert left(world, server) == []
+    assert world.problems() == []
+    assert judge(world.rows("history")) == []
+    (project,) = world.rows("project")
+    assert (project["instances"], project["cores"], project["ram"]) == (0, 0, 0)
+    shown = f"{owner_sees.status}{f', {owner_sees.task_state}' if owner_sees.task_state else ''}"
+    return f"| {line} | {shown} | {held} | {'nothing' if gone else 'nothing, once it has returned'} |"
+
+
+@pytest.mark.parametrize("play", [pytest.param(play.name, id=play.name) for play in MOVES])
+def test_nothing_is_left(play: str, pytestconfig: pytest.Config) -> None:
+    told = [f"## {title(PLAY[play])}", ""]
+    told += ["| before | its owner sees | it holds | left |", "| --- | --- | --- | --- |"]
+    told += rows(PLAY[play])
+    part = "\n".join(told) + "\n"
+    if pytestconfig.getoption("--tell"):
+        write(part)
+    assert part in PAGE.read_text(), "it goes otherwise than the page tells; see pytest --tell"
+
+
+def write(part: str) -> None:
+    """Put the part on the page, in the place of what was told of that move before."""
+    parts = PAGE.read_text().split("\n## ")[1:] if PAGE.exists() else []
+    kept = {each.splitlines()[0]: f"## {each.rstrip()}\n" for each in parts}
+    kept[part.splitlines()[0].removeprefix("## ")] = part
+    PAGE.write_text(HEAD + "".join(f"\n{kept[name]}" for name in map(title, MOVES) if name in kept))
+
+
+def test_the_page_tells_of_every_move_and_of_no_other() -> None:
+    parts = [each.splitlines()[0] for each in PAGE.read_text().split("\n## ")[1:]]
+    assert parts == [title(play) for play in MOVES]
