@@ -1,6 +1,7 @@
 # Everything that one does with a checkout. Needs Python 3.11 or newer (with venv) and make.
 #
 #   make demo [UNGUARDED=1] [ROUNDS=2] [HOSTS=5]   the bug report's test plan, live
+#   make demo-all [UNGUARDED=1] …                   the same, and unshelve, evacuation, a whole group
 #   make test [TESTS=tests/promises]               all tests, or some
 #   make bench [PART=a]                            how fast it is, as ratios and figures of one run
 #   make lint                                      ruff and mypy
@@ -20,7 +21,7 @@ DEMO_OPTIONS := $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(HOSTS),--hosts $(HOSTS
 # What is imported a hundred times is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test bench lint format lock clean
+.PHONY: install demo demo-all test bench lint format lock clean
 .DEFAULT_GOAL := install
 
 install: $(INSTALLED)
@@ -34,6 +35,9 @@ $(INSTALLED): $(LOCK) pyproject.toml
 
 demo: $(INSTALLED)
 	$(BIN)/berthold demo $(DEMO_OPTIONS)
+
+demo-all: $(INSTALLED)
+	$(BIN)/berthold demo --all $(DEMO_OPTIONS)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)

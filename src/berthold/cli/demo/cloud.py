@@ -26,17 +26,21 @@ from berthold.cli.home import Home
 START_S = 60.0
 STOP_S = 20.0
 LOOK_S = 0.25
-RESTING = ("ACTIVE", "VERIFY_RESIZE", "SHUTOFF", "ERROR")
+RESTING = ("ACTIVE", "VERIFY_RESIZE", "SHUTOFF", "SHELVED_OFFLOADED", "ERROR")
+# Events at whose end a server has its place, by Nova's names.
+PLACED = ("conductor_", "rebuild_server", "schedule_instances")
 
 
 @dataclass(frozen=True)
 class Server:
-    id: str
+    """A server as the API shows it; with no more than a name it is one that is still to be made."""
+
     name: str
-    status: str
-    task: str | None
-    host: str | None
-    flavor: str
+    id: str = ""
+    status: str = ""
+    task: str | None = None
+    host: str | None = None
+    flavor: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,8 @@ class Cloud:
         """All servers, by name."""
         found = [
             Server(
-                server["id"],
                 server["name"],
+                server["id"],
                 server["status"],
                 server["OS-EXT-STS:task_state"],
                 server["OS-EXT-SRV-ATTR:host"],
@@ -164,12 +168,26 @@ class Cloud:
         """Wait until no server is on its way; whether it came to that."""
         return self.wait(lambda servers: all(s.status in RESTING and s.task is None for s in servers))
 
+    def all_up(self) -> bool:
+        """Wait until every host is up; whether it came to that."""
+        until = time.monotonic() + START_S
+        while any(host["state"] != "up" for host in self.get("os-hypervisors")["hypervisors"]):
+            if time.monotonic() > until:
+                return False
+            time.sleep(LOOK_S)
+        return True
+
+    def servers_on(self, host: str) -> set[str]:
+        """Ids of the servers that a host has, as the hypervisors' list says."""
+        shown = self.get("os-hypervisors", hypervisor_hostname_pattern=host, with_servers="true")
+        return {server["uuid"] for each in shown["hypervisors"] for server in each.get("servers", [])}
+
     def last_action(self, server: Server) -> Action:
         """What was asked of the server last, and when what came of it."""
         path = f"servers/{server.id}/os-instance-actions"
         found = self.get(path)["instanceActions"][0]
         events = self.get(f"{path}/{found['request_id']}")["instanceAction"]["events"]
-        claimed = [e["finish_time"] for e in events if e["event"].startswith("conductor_")]
+        claimed = [e["finish_time"] for e in events if e["event"].startswith(PLACED)]
         refused = found["message"] == "Error"
         return Action(
             found["request_id"],

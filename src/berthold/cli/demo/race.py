@@ -53,16 +53,24 @@ class Stage:
 
 
 def race(
-    stage: Stage, command: Callable[[Server], str], names: Sequence[str], undo: Callable[[Race], None]
+    stage: Stage,
+    command: Callable[[Server], str],
+    names: Sequence[str],
+    undo: Callable[[Race], None],
+    prepare: Callable[[], None] = lambda: None,
 ) -> Race:
     """Run `command` for all servers at once, until a race counts; how that one ended.
 
-    `undo` puts the servers back into a state in which they can be raced again.
+    A name that no server has is that of one which the command makes. `prepare` makes each race
+    possible; `undo` puts the servers back into a state in which they can be raced again.
     """
     cloud, screen = stage.cloud, stage.screen
     for _ in range(TRIES):
+        prepare()
         before = {server.name: server for server in cloud.servers()}
         screen.hosts("before", cloud.hosts, list(before.values()))
+        for name in names:
+            before.setdefault(name, Server(name))
         stage.shell.together([command(before[name]) for name in names])
         screen.expect(cloud.at_rest(), "every move has come to its end")
         after = {server.name: server for server in cloud.servers()}
@@ -94,7 +102,7 @@ def _show(stage: Stage, ran: Race) -> None:
                 since(action.claimed),
                 since(action.ended),
                 ran.before[name].host or "",
-                there if moved else f"[dim]stays on {there}[/]",
+                there if moved else f"[dim]stays on {there or 'no host'}[/]",
             ]
         )
     stage.screen.moments(rows)
