@@ -22,7 +22,7 @@ from berthold.database import metadata
 from berthold.errors import Failure, Refused
 from berthold.lab.turns import called
 from berthold.lab.world import World
-from berthold.ledger import claims, hosts, inventories, moves, servers
+from berthold.ledger import claims, hosts, inventories, moves, queue, servers
 from berthold.ledger.store import Store, Tx, announce
 from berthold.moves import turns, twin
 from berthold.moves.outcome import Outcome
@@ -243,6 +243,12 @@ def _seat_taken(stage: Stage) -> None:
     stage.change(claims.take, [replace(stage.want, server_id=other, move_id=None)])
 
 
+def _wait_for_it(stage: Stage) -> None:
+    other = next(row for row in stage.world.rows("server") if row["name"] == "other-0")
+    first = stage.world.live_migrate(other["id"])
+    stage.change(queue.stand, first, 1, other["group_id"], {stage.want.host_id: True}, 60.0)
+
+
 def _delete_group(stage: Stage) -> None:
     stage.world.delete_group(stage.seen.server["group_id"])
 
@@ -275,6 +281,7 @@ CHANGES: dict[str, Change] = {
     "M5: disabled": lambda stage: stage.change(hosts.set_disabled, stage.want.host_id, True),
     "M5: the lease is over": _lose_lease,
     "M3: a delete came": lambda stage: stage.world.delete(stage.want.server_id),
+    "M7: another member came first": _wait_for_it,
     "aborted since": _abort,
     "renamed since": _rename,
 }
@@ -287,6 +294,28 @@ def test_what_has_changed_ends_as_by_steps(world: World, what: str) -> None:
     found, granted = by_twin(stage)
     assert found == by_steps(stage)
     assert granted == (what == "G4: the group is gone")
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_room_that_somebody_waits_for_is_left_by_the_patient_only(world: World, patient: bool) -> None:
+    stage = staged(world, None)
+    _wait_for_it(stage)
+    stage.want = replace(stage.want, patient=patient)
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert granted != patient
+
+
+def test_who_has_waited_takes_the_steps(world: World) -> None:
+    """They take it out of the queue, and tell that it waits no longer."""
+    stage = staged(world, None)
+    waits = {"since": 1.0, "message": "", "hosts": {}}
+    stage.change(moves.remember, stage.lease.move_id, {**stage.seen.facts, "waits": waits})
+    stage.seen = stage.world.store.read_now(turns.look, stage.lease).scene
+    found, granted = by_twin(stage)
+    assert found == by_steps(stage)
+    assert not granted
+    assert any("berthold_wait_for_place" in row for row in found.rows["event"])
 
 
 @pytest.mark.parametrize("policy", ["affinity", "soft-affinity", "soft-anti-affinity"])
