@@ -59,10 +59,17 @@ WRITES = [
     ("POST", "/identity/v3/projects", "project"),
     ("POST", "/identity/v3/users", "user"),
     ("POST", "/image/v2/images", "name"),
+    ("POST", "/identity/v3/users/{me}/application_credentials", "application_credential"),
     ("POST", "/volume/v3/volumes", "volume"),
+    ("POST", "/volume/v3/volumes/{volume}/action", "os-extend"),
+    ("POST", "/volume/v3/volumes/{volume}/action", "os-reset_status"),
+    ("POST", "/volume/v3/volumes/{volume}/metadata", "metadata"),
+    ("POST", "/volume/v3/snapshots", "snapshot"),
+    ("PUT", "/volume/v3/os-quota-sets/p", "quota_set"),
     ("POST", "/network/v2.0/networks", "network"),
     ("POST", "/network/v2.0/subnets", "subnet"),
     ("POST", "/network/v2.0/ports", "port"),
+    ("PUT", "/network/v2.0/quotas/p", "quota"),
 ]
 NONSENSE = [
     b"",
@@ -88,6 +95,9 @@ def test_a_body_that_makes_no_sense_is_a_bad_request_and_stores_nothing(
     cloud: Cloud, method: str, path: str, key: str
 ) -> None:
     token = cloud.log_in()
+    disk = cloud.ask("POST", "/volume/v3/volumes", token, json={"volume": {"size": 1}}).json()["volume"]
+    me = asyncio.run(cloud.four.identity.who(token)).user_id
+    path = path.format(me=me, volume=disk["id"])
     before = picture(cloud)
     for body in NONSENSE:
         response = cloud.ask(method, path, token, content=body.replace(b"KEY", key.encode()))

@@ -377,14 +377,14 @@ def test_limits_of_networks_are_an_administrators_and_too_many_are_409(cloud: Cl
     assert cloud.ask("GET", f"{path}/default", ann).json()["quota"]["port"] == 5000
 
 
-@pytest.mark.parametrize("wrong", [-2, 2**31, True, "7", 1.5, None, [], {}])
-def test_what_is_no_limit_is_refused(cloud: Cloud, wrong: Any) -> None:
+def test_what_is_no_limit_is_refused(cloud: Cloud) -> None:
     admin = cloud.log_in()
-    for path, body in (
-        ("/volume/v3/os-quota-sets/p", {"quota_set": {"volumes": wrong}}),
-        ("/network/v2.0/quotas/p", {"quota": {"port": wrong}}),
-    ):
-        assert cloud.ask("PUT", path, admin, json=body).status_code == 400
+    wrongs: list[Any] = [-2, 2**31, True, "7", 1.5, None, [], {}]
+    for wrong in wrongs:
+        body = {"quota_set": {"volumes": wrong}}
+        assert cloud.ask("PUT", "/volume/v3/os-quota-sets/p", admin, json=body).status_code == 400, wrong
+        body = {"quota": {"port": wrong}}
+        assert cloud.ask("PUT", "/network/v2.0/quotas/p", admin, json=body).status_code == 400, wrong
     for path, body in (
         ("/volume/v3/os-quota-sets/p", {"quota_set": {"turnips": 1}}),
         ("/network/v2.0/quotas/p", {"quota": {"turnips": 1}}),

@@ -4,7 +4,8 @@ Each protocol has two kinds of implementation: the embedded one in `companions/`
 remote twin (Keystone, Glance, Cinder, Neutron). Every call that changes something names
 the move that it is for and may be repeated: the second time it changes nothing and answers
 the same. Each raises `NotFound` for what is not there or not the project's, `WrongState`
-for what is busy elsewhere, `Unavailable` when the neighbour does not answer.
+for what is busy elsewhere, `Refused` (Q1) for more than the project may have there, `Unavailable`
+when the neighbour does not answer, or has no room.
 """
 
 from __future__ import annotations
