@@ -264,12 +264,14 @@ def test_a_move_that_found_no_host_tells_what_it_met_and_what_would_be_now(world
     world.settle()
     said, now = of_move(world, move)
     assert said.says.startswith("The live-migration of web-1 failed and was undone: No valid host was found.")
-    assert of_host(said.refused, "node2").against[0].rule == "G1"
+    (against,) = of_host(said.refused, "node2").against
+    assert (against.rule, [each.id for each in against.members]) == ("G1", [two])
     assert of_host(said.refused, "node1").against[0].cause == "source host"
     world.delete(two)
     world.settle()
     said, now = of_move(world, move)
     assert [host.host for host in said.refused] == ["node1", "node2", "node3"]
+    assert [each.name for each in of_host(said.refused, "node2").against[0].members] == ["web-2"], "then"
     assert now is not None
     assert causes(now)["node2"] == []
 

@@ -184,7 +184,9 @@ def _print_move(said: MoveSaid) -> None:
         out.print(Text(f"  -> {way}"))
     for host in said.refused:
         for against in host.against:
-            out.print(Text.assemble("  ", (host.host, "bold"), f"  {_why(against)}"))
+            there = ", ".join(dict.fromkeys(each.name for each in against.members))
+            blocked = f" [{there}]" if there else ""
+            out.print(Text.assemble("  ", (host.host, "bold"), f"  {_why(against)}{blocked}"))
 
 
 def _print_look(look: Look, who: str = "") -> None:

@@ -5,6 +5,7 @@ Reads only.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,16 @@ def of_group(tx: Tx, group_id: str) -> list[Row]:
         .order_by(host.c.name, server.c.name, server.c.id, claim.c.id)
     )
     return [dict(row) for row in tx.execute(rows).mappings()]
+
+
+def others(tx: Tx, group_id: str, but: str) -> dict[str, list[dict[str, Any]]]:
+    """The group's members (`but` one) by the name of each host that they hold a place on, to be kept."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in of_group(tx, group_id):
+        if row["id"] != but:
+            kept = ("id", "name", "role", "move_id", "kind", "playbook", "state")
+            found[row["host"]].append({name: row[name] for name in kept})
+    return dict(found)
 
 
 def on_the_move(tx: Tx, but: str = "") -> list[Row]:

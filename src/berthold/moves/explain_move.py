@@ -21,6 +21,7 @@ from berthold.moves.books import PLAYBOOKS
 from berthold.moves.explained import Against, HostSaid, MoveSaid
 from berthold.moves.playbook import Ask, Call, Line, Park, Place
 from berthold.scheduler.filters import FILTERS
+from berthold.scheduler.unblock import Occupant
 from berthold.settings import Settings
 
 Row = Mapping[str, Any]
@@ -161,17 +162,26 @@ def refused(tx: Tx, row: Row) -> tuple[HostSaid, ...]:
         for host_id, why in row["facts"].get("tried", {}).items()
     }
     waits = row["facts"].get("waits", {}).get("hosts", {})
+    there = {
+        name: tuple(explain.occupant(each) for each in members)
+        for name, members in failure.get("members", {}).items()
+    }
     for name, text in {**(failure.get("hosts") or {}), **waits}.items():
-        found[name] = _recorded(text, found.get(name))
+        found[name] = _recorded(text, found.get(name), name, there)
     return tuple(HostSaid(name, (against,)) for name, against in sorted(found.items()))
 
 
-def _recorded(text: str, tried: Against | None) -> Against:
-    """`cause: reason`, as a move keeps it; an agent's own words have no cause."""
+def _recorded(
+    text: str, tried: Against | None, host: str, there: Mapping[str, tuple[Occupant, ...]]
+) -> Against:
+    """`cause: reason`, as a move keeps it; an agent's own words have no cause. `there`: who of its group
+    was on which host then."""
     cause, _, reason = text.partition(": ")
     if tried is not None and cause == "already refused":
         return tried
     if cause not in CAUSES:
         cause, reason = "the host said no", text
-    rule = RULE.search(reason)
-    return Against("recorded", cause, reason, rule[1] if rule else RULES.get(cause))
+    named = RULE.search(reason)
+    rule = named[1] if named else RULES.get(cause)
+    members = {"G1": there.get(host, ()), "G2": tuple(each for held in there.values() for each in held)}
+    return Against("recorded", cause, reason, rule, members.get(rule or "", ()))

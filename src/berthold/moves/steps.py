@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from berthold.ledger import claims, outbox, servers
+from berthold.ledger import claims, occupants, outbox, servers
 from berthold.ledger.store import Tx, clock_of
 from berthold.moves.playbook import Facts, Scene
 from berthold.neighbours import Neighbours
@@ -105,6 +105,14 @@ async def bind_ports_to_target(neighbours: Neighbours, scene: Scene) -> None:
 
 def set_condition(tx: Tx, scene: Scene, condition: str, **columns: Any) -> None:
     servers.change(tx, scene.server["id"], condition=condition, **columns)
+
+
+def group_there(tx: Tx, scene: Scene) -> dict[str, Any]:
+    """Who of its group is where, for a move that has not got a host: what a rule's refusals rest on."""
+    group_id = scene.server["group_id"]
+    if group_id is None or scene.move["target_id"] is not None:
+        return {}
+    return {"members": occupants.others(tx, group_id, scene.server["id"])}
 
 
 def fault_of(tx: Tx, scene: Scene) -> dict[str, Any]:

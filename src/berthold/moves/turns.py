@@ -302,7 +302,7 @@ def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) 
         scene,
         state="undoing",
         line=_begin_of_way_back(scene),
-        failure={**trouble.document(), "aborted": is_aborted(scene)},
+        failure={**trouble.document(), "aborted": is_aborted(scene), **steps.group_there(tx, scene)},
         facts={**scene.facts, "locating": False, "tried": tried, "again": again},
     )
 
