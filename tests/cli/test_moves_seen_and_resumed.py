@@ -53,6 +53,21 @@ def test_what_waits_for_its_owner_has_nobody_who_works_on_it(
     assert "nobody" not in line
 
 
+def test_who_waits_for_a_place_is_seen_with_the_hosts_and_who_is_in_the_way(
+    berthold: Berthold, data: Path, world: World
+) -> None:
+    group = world.group("anti-affinity")
+    leaving, staying = (world.boot(f"web-{n}", group, host=f"node{n}") for n in (1, 2))
+    world.delete(leaving)
+    world.patience = 60.0
+    move = world.live_migrate(staying)
+    world.step(move)
+    line = berthold("move", "list", "--data", data).line(move)
+    assert "claim target (waits for 1 host)" in line
+    assert "nobody" not in line
+    assert "node1: group rule: web-1 on the move" in line
+
+
 def test_the_last_trouble_is_told_while_the_line_is_tried_again_and_when_it_is_stuck(
     berthold: Berthold, data: Path, world: World
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from berthold.lab.judge import judge
 from berthold.lab.world import LARGE, World
 from berthold.ledger import claims, hosts, moves
 from berthold.moves import abort, placing, shelf
+from berthold.moves.conductor import Conductor
+from berthold.moves.outcome import Outcome
 from by_hand import (
     Halfway,
     assert_quiet,
@@ -386,6 +389,34 @@ def test_it_holds_no_lease_while_it_waits(world: World) -> None:
     assert row["until"] > world.clock.now()
     world.store.write_now(moves.call, move)
     assert world.move(move)["until"] == 0
+
+
+def test_its_conductor_takes_it_again_as_soon_as_there_is_news(world: World) -> None:
+    """The clock of this world stands still: it is never time to look again."""
+    move = world.live_migrate(world.boot("one"))
+    conductor = Conductor(world.store, world.companions.neighbours, world.settings, "this")
+    steps: list[str] = []
+
+    async def step(lease: moves.Lease, *_: object, **__: object) -> Outcome:
+        steps.append(lease.move_id)
+        await world.store.write(moves.give_back, lease, 300.0)
+        news = ("host:one",) if len(steps) == 1 else ()
+        return Outcome("running", wait_s=300.0, later=True, news=news)
+
+    async def run() -> None:
+        conductor.runner.step = step  # type: ignore[method-assign]
+        working = asyncio.create_task(conductor.run())
+        async with asyncio.timeout(60):
+            while len(steps) < 2:
+                if steps:
+                    world.store.bus.tell(["host:one"])
+                await asyncio.sleep(0)
+        conductor.stop()
+        await working
+
+    asyncio.run(run())
+    assert steps == [move, move]
+    world.settle()
 
 
 def test_it_can_be_aborted(world: World) -> None:

@@ -83,7 +83,8 @@ def waits_for(move: Mapping[str, Any]) -> str:
 
 def owner(move: Mapping[str, Any], present: float) -> str:
     """Which conductor works on the move; a dash for one that nobody need work on."""
-    if move["state"] not in moves.WORKED_ON:
+    lets_be = move["owner"] is None and move["facts"].get("waits")
+    if move["state"] not in moves.WORKED_ON or lets_be:
         return "-"
     if move["until"] < present:
         return "nobody"
