@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from berthold.agent.simulated import Simulated
 from berthold.lab.outages import evacuate, lose
 from berthold.lab.world import Turn, World
-from berthold.ledger import moves, schema
+from berthold.ledger import hosts, moves, schema
 from berthold.ledger.store import Tx
-from berthold.moves import placing
+from berthold.moves import begin, placing
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Place
 from berthold.moves.status import line_of, migration_status
@@ -75,6 +76,28 @@ def under_way(world: World, server: str) -> str:
     move = world.store.read_now(moves.unfinished, server)
     assert move is not None, f"nothing is under way for {server}"
     return str(move["id"])
+
+
+def come_back(world: World, host: str) -> None:
+    """The machine is on again and an operator lets it act; the guests that lived there are started."""
+    world.restart_agent(host)
+    world.settle()
+    if host_status(world, host) == "fenced":
+        world.store.write_now(hosts.unfence, world.host_id(host))
+        world.settle()
+    for row in world.rows("server"):
+        if row["condition"] == "active" and world.home(row["id"]) == host:
+            world.store.write_now(begin.begin, "hard-reboot", row["id"], world.by(), {})
+    world.settle()
+
+
+def in_zones(world: World, **zones: str) -> None:
+    """These hosts are in those availability zones: their agents say so."""
+    for name, zone in zones.items():
+        driver = world.agents[name].driver
+        assert isinstance(driver, Simulated)
+        driver.zone = zone
+        world.restart_agent(name)
 
 
 def host_status(world: World, host: str) -> str:

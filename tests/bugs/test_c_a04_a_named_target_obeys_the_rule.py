@@ -15,7 +15,20 @@ from collections.abc import Callable
 
 import pytest
 
-from by_hand import MakeWorld, choosing, ended, guest, holds, outcome, shown, under_way, why
+from by_hand import (
+    MakeWorld,
+    choosing,
+    come_back,
+    ended,
+    evacuate,
+    guest,
+    holds,
+    lose,
+    outcome,
+    shown,
+    under_way,
+    why,
+)
 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "migrate"])
@@ -53,3 +66,20 @@ def test_a_named_host_that_was_lawful_when_it_was_chosen(make_world: MakeWorld, 
     assert (world.home(one), world.home(two)) == ("node1", "node2")
     assert ended(world, move) == "error"
     assert shown(world, one) == ("ACTIVE", None)
+
+
+def test_an_evacuation_to_a_named_host_obeys_it_too(make_world: MakeWorld) -> None:
+    world = make_world(node1=4, node2=4, node3=64)
+    group = world.group("anti-affinity")
+    one, _ = world.boot("one", group, host="node1"), world.boot("two", group, host="node2")
+    lose(world, "node1")
+    unlawful = evacuate(world, one, "node2")
+    world.settle()
+    assert ended(world, unlawful) == "error"
+    assert "Anti-affinity instance group policy was violated" in why(world, unlawful)
+    assert (shown(world, one), holds(world, one)) == (("ACTIVE", None), {"node1": "home"})
+    evacuate(world, one, "node3")
+    world.settle()
+    assert world.home(one) == "node3"
+    come_back(world, "node1")
+    assert holds(world, one) == {"node3": "home"}

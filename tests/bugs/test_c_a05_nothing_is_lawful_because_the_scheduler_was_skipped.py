@@ -10,12 +10,14 @@ only advises. Here it is taken away altogether, and the ledger still refuses.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from berthold.lab.world import LARGE
 from berthold.ledger import hosts
 from berthold.scheduler import candidates, filters
-from by_hand import MakeWorld, ended, preferred, shown, why
+from by_hand import MakeWorld, ended, lose, preferred, shown, why
 
 
 @pytest.fixture
@@ -68,3 +70,31 @@ def test_so_do_room_and_the_state_of_hosts(make_world: MakeWorld, rule: str) -> 
     assert shown(world, one) == ("ERROR", None)
     assert world.claims(one) == []
     assert f"1 host: {rule}" in world.server(one)["fault"]["message"]
+
+
+FORCED = [
+    ("os-migrateLive", "2.25", {"block_migration": "auto"}),
+    ("os-migrateLive", "2.30", {"block_migration": "auto", "force": True}),
+    ("evacuate", "2.29", {"force": True}),
+]
+
+
+@pytest.mark.parametrize(("action", "version", "wish"), FORCED, ids=[f"{f[0]} {f[1]}" for f in FORCED])
+def test_neither_force_nor_an_old_version_is_a_way_round(
+    cloud: Any, action: str, version: str, wish: dict[str, Any]
+) -> None:
+    """As it was reported: a host that is named so goes past the scheduler."""
+    cloud.host("node1")
+    group = cloud.group()
+    one = cloud.server("m1", hints={"group": group})
+    cloud.host("node2")
+    two = cloud.server("m2", hints={"group": group})
+    if action == "evacuate":
+        lose(cloud.world, "node1")
+    said = cloud.act(one, action, {"host": "node2", **wish}, version=version)
+    assert said.status in (200, 202)
+    cloud.world.settle()
+    assert (cloud.world.home(one), cloud.world.home(two)) == ("node1", "node2")
+    assert (cloud.shown(one)["status"], cloud.shown(one)["OS-EXT-STS:task_state"]) == ("ACTIVE", None)
+    (migration,) = cloud.get("/os-migrations").json["migrations"]
+    assert migration["status"] == "error"

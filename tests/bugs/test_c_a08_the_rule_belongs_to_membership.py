@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pytest
 
-from by_hand import MakeWorld, ended, holds, shown, why
+from by_hand import MakeWorld, come_back, ended, evacuate, holds, lose, shown, why
 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "migrate", "resize"])
@@ -32,3 +32,17 @@ def test_no_move_goes_where_another_member_is(make_world: MakeWorld, kind: str) 
     assert ended(world, move) == "error"
     for cause in ("1 host: capacity", "1 host: group rule", "1 host: source host"):
         assert cause in why(world, move)
+
+
+def test_nor_does_an_evacuation(make_world: MakeWorld) -> None:
+    world = make_world(node1=4, node2=64, node3=1)
+    group = world.group("anti-affinity")
+    world.boot("filler", host="node3")
+    one, two = world.boot("one", group, host="node1"), world.boot("two", group, host="node2")
+    lose(world, "node1")
+    move = evacuate(world, one)
+    world.settle()
+    assert (ended(world, move), holds(world, one)) == ("error", {"node1": "home"})
+    assert "1 host: group rule" in why(world, move)
+    assert world.home(two) == "node2"
+    come_back(world, "node1")

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
-from berthold.agent.protocol import Fenced, Guest, Hello, Report
+from berthold.agent.daemon import Daemon
+from berthold.agent.protocol import Fenced, Guest, Hello, Report, Take
 from berthold.errors import Malformed, NotFound, Refused, WrongState
 from berthold.lab.world import World, now
 from berthold.ledger import hosts
@@ -33,6 +35,7 @@ from by_hand import (
     lose,
     shown,
     step_until,
+    under_way,
     used,
 )
 
@@ -178,7 +181,15 @@ def test_guests_that_nobody_knows_are_left_alone(make_world: MakeWorld) -> None:
     world.settle()
     world.ground.put("node1", _another(here.guest), "stopped", disks=True)
     world.restart_agent("node1")
-    report(world, "node1")
+    with capture_logs() as logs:
+        report(world, "node1")
+    assert {
+        "event": "guest without claim",
+        "log_level": "warning",
+        "host": world.host_id("node1"),
+        "server": "nobody-knows-it",
+        "state": "stopped",
+    } in logs
     world.settle()
     assert world.ground.states("node1") == {"nobody-knows-it": "stopped"}
     assert host_status(world, "node1") == "up"
@@ -213,10 +224,37 @@ def test_a_host_that_returns_under_another_name_destroys_nothing(make_world: Mak
             Hello(name="node1b", key=hello.key, inventory=hello.inventory, guests=hello.guests)
         )
     )
-    now(world.door.report(Report(renamed.host, renamed.epoch, hello.guests)))
+    with capture_logs() as logs:
+        now(world.door.report(Report(renamed.host, renamed.epoch, world.agents["node1"].driver.guests())))
+    assert [(log["event"], log["server"]) for log in logs] == [("guest without claim", one)]
     assert [ask for ask in world.rows("ask") if ask["host_id"] == renamed.host] == []
     assert guest(world, "node1", one) == ("running", 1)
     world.store.write_now(hosts.remove, renamed.host)
+
+
+def test_two_agents_of_one_machine_under_one_name(make_world: MakeWorld) -> None:
+    """Started twice by mistake: the later one acts, the earlier is fenced; each ask is done once."""
+    world = make_world(node1=4)
+    first = world.agents["node1"]
+    create = world.create("one", host="node1")
+    step_until(world, under_way(world, create), "spawn", obey=False)
+    world.step(under_way(world, create))
+    (ask,) = world.asks("node1")
+    done = now(first.do(ask))
+    second = Daemon(world.door, first.driver, world.ground.journal("node1"))
+    epoch = now(second.join()).epoch
+    assert first.welcome is not None
+    assert epoch == first.welcome.epoch + 1
+    for said in (world.door.answer(done), world.door.take(Take(done.host, done.epoch, wait=0.0))):
+        with pytest.raises(Fenced):
+            now(said)
+    world.agents["node1"] = second
+    world.settle()
+    assert (shown(world, create), guest(world, "node1", create)) == (("ACTIVE", None), ("running", 1))
+    now(first.join())  # it registers again in its turn, and then the other is not heard
+    with pytest.raises(Fenced):
+        world.asks("node1")
+    world.agents["node1"] = first
 
 
 def test_a_host_that_is_heard_is_neither_fenced_nor_evacuated(make_world: MakeWorld) -> None:

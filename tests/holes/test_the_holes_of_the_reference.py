@@ -41,6 +41,7 @@ from berthold.lab.world import LARGE, World, with_settings
 from berthold.ledger import schema, seats
 from berthold.ledger.store import Store, Tx
 from berthold.settings import Settings
+from by_hand import in_zones
 from ledger_world import add_group, add_hosts, add_server, claim
 from races import Actor, processes
 
@@ -83,13 +84,6 @@ def holds(hosts: int, stage: Stage, at_end: AtEnd, *, settings: Settings | None 
         assert every_order(world, stage(world), always, at_end).orders
     finally:
         world.close()
-
-
-def in_zones(world: World, **zones: str) -> None:
-    """These hosts are in those zones; each in one shard of the reference."""
-    for name, zone in zones.items():
-        world.agents[name].driver.zone = zone  # type: ignore[attr-defined]
-        world.restart_agent(name)
 
 
 def results_are(*wanted: str) -> AtEnd:
