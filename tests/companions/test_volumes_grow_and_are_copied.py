@@ -299,7 +299,7 @@ def test_an_upload_that_fills_the_disk_is_413_and_leaves_the_image_queued(
     assert disks.files("images") == before
 
 
-def test_a_full_disk_makes_no_volume_and_no_snapshot_and_costs_no_quota(
+def test_a_full_disk_makes_and_grows_nothing_and_costs_no_quota(
     disks: Disks, request: pytest.FixtureRequest
 ) -> None:
     made = disks.make()
@@ -312,7 +312,8 @@ def test_a_full_disk_makes_no_volume_and_no_snapshot_and_costs_no_quota(
         refused = disks.ask("POST", path, json=body)
         assert refused.status_code == 503
         assert "no space is left" in refused.json()["serviceUnavailable"]["message"]
-    assert disks.used() == [1, 1, 0]
+    assert disks.act(made, "os-extend", {"new_size": 2}).status_code == 503
+    assert (disks.show(made)["size"], disks.used()) == (1, [1, 1, 0])
     assert (len(disks.files()), disks.files("snapshots")) == (1, [])
     assert len(disks.ask("GET", "/volumes").json()["volumes"]) == 1
 

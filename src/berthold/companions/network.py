@@ -68,12 +68,13 @@ def drop_network(tx: Tx, network_id: str) -> None:
         raise WrongState(f"network {network_id} is in use: remove its ports first")
     # The network's row first, as those lock it who make subnets.
     tx.execute(select(network.c.id).where(network.c.id == network_id).with_for_update()).first()
-    subnets = delete(network_subnet).where(network_subnet.c.network_id == network_id)
-    for row in tx.execute(subnets.returning(network_subnet.c.project_id)).all():
-        quotas.give_back(tx, row.project_id, subnet=1)
-    gone = delete(network).where(network.c.id == network_id).returning(network.c.project_id)
-    for row in tx.execute(gone).all():
-        quotas.give_back(tx, row.project_id, network=1)
+    gone = delete(network_subnet).where(network_subnet.c.network_id == network_id)
+    subnets = len(tx.execute(gone.returning(network_subnet.c.id)).all())
+    dropped = delete(network).where(network.c.id == network_id).returning(network.c.project_id)
+    owner = tx.execute(dropped).scalar_one_or_none()
+    if owner is not None:
+        # A subnet is its network's project's.
+        quotas.give_back(tx, owner, network=1, subnet=subnets)
 
 
 def subnets_of(tx: Tx, network_ids: list[str]) -> list[Row[Any]]:

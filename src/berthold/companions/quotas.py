@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, func, literal, select, update
+from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, case, func, literal, select, update
 
 from berthold.companions.schema import (
     companion_quota,
@@ -49,6 +49,21 @@ NETWORK_LIMITS = {
     "subnetpool": -1,
 }
 DEFAULTS = {**VOLUME_LIMITS, **NETWORK_LIMITS}
+
+
+# What every create needs, built once: one more, and one less.
+AMOUNT = bindparam("amount", type_=BigInteger)
+USED, MAXIMUM = companion_quota.c.used, companion_quota.c.maximum
+OF_PROJECT = and_(
+    companion_quota.c.project_id == bindparam("project"), companion_quota.c.resource == bindparam("what")
+)
+TAKE = update(companion_quota).where(OF_PROJECT, USED + AMOUNT <= MAXIMUM).values(used=USED + AMOUNT)
+LEFT = USED - AMOUNT
+GIVE = (
+    update(companion_quota)
+    .where(OF_PROJECT)
+    .values(used=LEFT, ceiling=case((MAXIMUM > LEFT, MAXIMUM), else_=LEFT))
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +125,7 @@ def miscounted(tx: Tx) -> list[tuple[str, str, int, int]]:
     counted = {(row.project_id, row.resource): row.used for row in tx.execute(select(companion_quota))}
     there: dict[tuple[str, str], int] = {}
     kept = volume.c.status != "deleted"
-    for resource, table, amount, condition in (
+    for resource, table, number, condition in (
         ("volumes", volume, func.count(), kept),
         ("gigabytes", volume, func.sum(volume.c.size), kept),
         ("snapshots", volume_snapshot, func.count(), True),
@@ -120,7 +135,7 @@ def miscounted(tx: Tx) -> list[tuple[str, str, int, int]]:
         ("port", network_port, func.count(), True),
     ):
         conditions = (condition,) if isinstance(condition, ColumnElement) else ()
-        query = select(table.c.project_id, amount.label("n")).select_from(table).where(*conditions)
+        query = select(table.c.project_id, number.label("n")).select_from(table).where(*conditions)
         for row in tx.execute(query.group_by(table.c.project_id)):
             key = (row.project_id, resource)
             there[key] = there.get(key, 0) + int(row.n)
@@ -136,9 +151,9 @@ def miscounted(tx: Tx) -> list[tuple[str, str, int, int]]:
 
 def charge(tx: Tx, project_id: str, **amounts: int) -> None:
     """Take so much of each, in one order for all. Raises `OverQuota`; then take nothing else either."""
-    for resource, amount in sorted(amounts.items()):
-        if amount > 0 and not _take(tx, project_id, resource, amount):
-            raise OverQuota(resource, amount, of(tx, project_id, [resource])[resource])
+    for resource, more in sorted(amounts.items()):
+        if more > 0 and not _take(tx, project_id, resource, more):
+            raise OverQuota(resource, more, of(tx, project_id, [resource])[resource])
 
 
 def need_room_for(tx: Tx, project_id: str, gigabytes: int) -> None:
@@ -150,21 +165,18 @@ def need_room_for(tx: Tx, project_id: str, gigabytes: int) -> None:
 
 def give_back(tx: Tx, project_id: str, **amounts: int) -> None:
     """Return what was taken."""
-    for resource, amount in sorted(amounts.items()):
-        left = companion_quota.c.used - amount
-        given = update(companion_quota).where(_is(project_id, resource))
-        tx.execute(given.values(used=left, ceiling=greatest(tx, companion_quota.c.maximum, left)))
+    for resource, less in sorted(amounts.items()):
+        if less > 0:
+            tx.execute(GIVE, {"project": project_id, "what": resource, "amount": less})
 
 
-def _take(tx: Tx, project_id: str, resource: str, amount: int) -> bool:
+def _take(tx: Tx, project_id: str, resource: str, more: int) -> bool:
     """Whether there was room, which is now taken."""
-    used = companion_quota.c.used + amount
-    room = and_(_is(project_id, resource), used <= companion_quota.c.maximum)
-    taken = update(companion_quota).where(room).values(used=used)
-    if tx.execute(taken).rowcount:
+    wish = {"project": project_id, "what": resource, "amount": more}
+    if tx.execute(TAKE, wish).rowcount:
         return True
     _ensure(tx, project_id, resource)
-    return bool(tx.execute(taken).rowcount)
+    return bool(tx.execute(TAKE, wish).rowcount)
 
 
 # -- Limits -------------------------------------------------------------------------------
