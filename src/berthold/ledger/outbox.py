@@ -52,6 +52,11 @@ class Sent:
     state: str
     answer: Mapping[str, Any]
 
+    @property
+    def is_good(self) -> bool:
+        """Whether it was done."""
+        return self.state == "done" and bool(self.answer.get("ok"))
+
 
 def send(
     tx: Tx, *, move_id: str, slot: str, server_id: str, host_id: str, verb: str, args: Mapping[str, Any]

@@ -20,6 +20,17 @@ server = schema.server
 
 INSERT = server.insert()
 FIND = select(server).where(server.c.id == bindparam("server"))
+# A server with its claims: one row for each, one for a server without any.
+WITH_CLAIMS = (
+    select(*server.c, *claims.OF_SERVER.selected_columns)
+    .select_from(
+        server.outerjoin(schema.claim, schema.claim.c.server_id == server.c.id).outerjoin(
+            schema.host, schema.host.c.id == schema.claim.c.host_id
+        )
+    )
+    .where(server.c.id == bindparam("server"))
+    .order_by(schema.claim.c.host_id, schema.claim.c.id)
+)
 CHANGE = update(server).where(server.c.id == bindparam("of_server"))
 
 
@@ -92,6 +103,17 @@ def find(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     """The row, deleted or not."""
     row = tx.execute(FIND, {"server": server_id}).mappings().first()
     return dict(row) if row else None
+
+
+def with_claims(tx: Tx, server_id: str) -> tuple[Mapping[str, Any], tuple[claims.Claim, ...]] | None:
+    """`find`, and every claim of the server, as `claims.of_server` gives them, in one look."""
+    rows = tx.execute(WITH_CLAIMS, {"server": server_id}).all()
+    if not rows:
+        return None
+    names = server.c.keys()
+    standing = (row[len(names) :] for row in rows)
+    found = tuple(claims.Claim(*each) for each in standing if each[0] is not None)
+    return dict(zip(names, rows[0], strict=False)), found
 
 
 def change(tx: Tx, server_id: str, **columns: Any) -> None:

@@ -32,7 +32,7 @@ class Conductor:
         self.store = store
         self.settings = settings
         self.name = f"{name}/{store.clock.new_id()[:8]}"
-        self.runner = Runner(store, neighbours, settings)
+        self.runner = Runner(store, neighbours, settings, at_once=True)
         self.auditor = Auditor(store, settings, self.name)
         self._held: dict[moves.Lease, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
@@ -97,13 +97,15 @@ class Conductor:
         """Step one move until its end, or until it is somebody else's."""
         try:
             with self.store.bus.subscribe(f"move:{lease.move_id}") as news:
+                seen, told = None, False
                 while not self._stopping.is_set():
-                    outcome = await self.runner.step(lease)
+                    outcome = await self.runner.step(lease, seen, answered=told)
                     if outcome.over:
                         self._listen_for(lease.move_id, outcome)
                         return
+                    seen, told = outcome.scene, False
                     if outcome.wait_s:
-                        await news.wait(outcome.wait_s)
+                        told = await news.wait(outcome.wait_s)
         except Stale:
             log.info("lease lost", move=lease.move_id, epoch=lease.epoch)
         except Unavailable as error:

@@ -120,6 +120,7 @@ CREATE = Playbook(
         make_volumes,
         undo=let_volumes_go,
         then=write_volumes,
+        needless=lambda scene: not scene.wish.get("volumes"),
         task="block_device_mapping",
     ),
     Ask(

@@ -9,6 +9,7 @@ from typing import Any
 
 from berthold.errors import Failure, NoValidHost
 from berthold.ledger import moves
+from berthold.moves.playbook import Scene
 
 # How long a runner waits for answers before it looks again, in case that nobody wakes it.
 LOOK_AGAIN_S = 1.0
@@ -18,12 +19,13 @@ LOOK_AGAIN_S = 1.0
 class Outcome:
     """How a turn left its move. `state` is the move's; `wait_s` is how long nothing can be done
     but wait for answers; `later` means the lease was given back until it is worth another try, or one of
-    the topics `news` is told."""
+    the topics `news` is told. `scene` is what a look would show now, where the next line asks no agent."""
 
     state: str
     wait_s: float = 0.0
     later: bool = False
     news: tuple[str, ...] = ()
+    scene: Scene | None = field(default=None, repr=False, compare=False)
 
     @property
     def over(self) -> bool:

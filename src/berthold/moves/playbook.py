@@ -150,12 +150,13 @@ class Ask(Shown):
 class Call(Shown):
     """Ask a neighbour. `then` writes what came of it, in the transaction that moves on; what it
     returns joins the move's facts. When only the host is changed its work is kept, since a
-    repeated call is answered alike."""
+    repeated call is answered alike. `needless`: for such a move there is nothing to ask and to write."""
 
     name: str
     do: Callable[[Neighbours, Scene], Awaitable[Any]]
     undo: Callable[[Neighbours, Scene], Awaitable[None]] | _Nothing | None = None
     then: Callable[[Tx, Scene, Any], Facts | None] | None = None
+    needless: Callable[[Scene], bool] | None = None
 
 
 @dataclass(frozen=True)

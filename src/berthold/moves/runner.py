@@ -8,7 +8,8 @@ doing and writing; that is why asks and calls are idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import structlog
 
@@ -16,7 +17,7 @@ from berthold.errors import NoValidHost, Stale, Unavailable
 from berthold.ledger import hosts, moves
 from berthold.ledger.outbox import Sent
 from berthold.ledger.store import Store
-from berthold.moves import placing, turns
+from berthold.moves import onward, placing, turns
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble
 from berthold.moves.playbook import Ask, Call, Place, Scene, Write
 from berthold.moves.turns import Sight
@@ -28,22 +29,32 @@ log = structlog.get_logger("berthold.moves")
 
 
 class Runner:
-    """Steps moves. Holds nothing but its doors to the ledger and the neighbours."""
+    """Steps moves. Holds nothing but its doors to the ledger and the neighbours.
 
-    def __init__(self, store: Store, neighbours: Neighbours, settings: Settings) -> None:
+    A step is one line. With `at_once` it takes the lines that follow and ask nobody into the same
+    transaction; if that fails, it is line by line, so that each line meets its own trouble.
+    """
+
+    def __init__(
+        self, store: Store, neighbours: Neighbours, settings: Settings, *, at_once: bool = False
+    ) -> None:
+        self.at_once = at_once
         self.store = store
         self.neighbours = neighbours
         self.settings = settings
         self.since = store.clock.now()
         self.watch = Watch(store, settings.silent_after_s)
 
-    async def step(self, lease: moves.Lease) -> Outcome:
-        """Do what the move's line needs; how that left it.
+    async def step(self, lease: moves.Lease, seen: Scene | None = None, *, answered: bool = False) -> Outcome:
+        """Do what the move's line needs; how that left it. `seen` is the scene as the step before left it,
+        if it told; `answered`: there is news, so probably the answer that was waited for.
 
         Raises `Stale` when somebody else works on the move, `Unavailable` when the database
         does not answer; both mean: stop, nothing is lost.
         """
-        sight = await self.store.read(turns.look, lease)
+        if answered and self.at_once and (outcome := await self._answered(lease)) is not None:
+            return outcome
+        sight = Sight(seen) if seen else await self.store.read(turns.look, lease)
         scene = sight.scene
         try:
             if not sight.all_sent:
@@ -57,6 +68,26 @@ class Runner:
             if isinstance(error, Unavailable) and not isinstance(turns.line_of(scene), Call):
                 raise
             return await self._unforeseen(lease, scene, Trouble.of(error))
+
+    async def _answered(self, lease: moves.Lease) -> Outcome | None:
+        try:
+            return await self.store.write(onward.answered, lease)
+        except (Stale, Unavailable):
+            raise
+        except Exception as error:
+            log.debug("not at once", move=lease.move_id, reason=str(error))
+            return None
+
+    async def _end(self, lease: moves.Lease, turn: Callable[..., Outcome], *args: Any) -> Outcome:
+        """End a line, and what follows with it if that can be."""
+        if self.at_once:
+            try:
+                return await self.store.write(onward.and_on, lease, turn, *args)
+            except (Stale, Unavailable):
+                raise
+            except Exception as error:
+                log.debug("not at once", move=lease.move_id, reason=str(error))
+        return await self.store.write(turn, lease, *args)
 
     async def _unforeseen(self, lease: moves.Lease, scene: Scene, trouble: Trouble) -> Outcome:
         """The line's own code failed. At the line that decides its asks may have been done all the same."""
@@ -74,14 +105,14 @@ class Runner:
             return await self._abort(lease, sight)
         match turns.line_of(sight.scene):
             case Write():
-                return await self.store.write(turns.write_line, lease)
+                return await self._end(lease, turns.write_line)
             case Place() as line:
                 return await self._place(lease, sight.scene, line)
             case Ask():
                 return await self._ask(lease, sight)
             case Call() as line:
                 made = await line.do(self.neighbours, sight.scene)
-                return await self.store.write(turns.call_line, lease, made)
+                return await self._end(lease, turns.call_line, made)
         raise AssertionError("a parked move is not leased")
 
     async def _abort(self, lease: moves.Lease, sight: Sight) -> Outcome:
@@ -116,7 +147,7 @@ class Runner:
             return await self._trouble(lease, scene, problem)
         if _open(sight.asks):
             return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
-        return await self.store.write(turns.ask_line, lease)
+        return await self._end(lease, turns.ask_line)
 
     def _problem(self, sight: Sight, line: Ask) -> Trouble | None:
         """Why the line's asks will not all be answered well, if that is so."""
@@ -155,12 +186,12 @@ class Runner:
     async def _located(self, lease: moves.Lease, sight: Sight) -> Outcome:
         """The agents say who runs the guest; that, not the lost answer, chooses the direction."""
         scene = sight.scene
-        told = {ask.host_id: ask.answer["facts"] for ask in sight.asks if _good(ask)}
+        told = {ask.host_id: ask.answer["facts"] for ask in sight.asks if ask.is_good}
         if told.get(scene.move["target_id"], {}).get("running"):
             return await self.store.write(turns.ask_line, lease)
         if _open(sight.asks):
             return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
-        if bad := [ask for ask in sight.asks if not _good(ask)]:
+        if bad := [ask for ask in sight.asks if not ask.is_good]:
             trouble = Trouble(
                 "a host could not say whether it runs the guest", {bad[0].host_id: str(bad[0].answer)}
             )
@@ -178,7 +209,7 @@ class Runner:
             await line.undo(self.neighbours, scene)
         if _open(sight.asks):
             return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
-        if bad := [ask for ask in sight.asks if not _good(ask)]:
+        if bad := [ask for ask in sight.asks if not ask.is_good]:
             reason = str(bad[0].answer.get("reason"))
             name = scene.host_name(bad[0].host_id) or bad[0].host_id
             trouble = Trouble(reason, {name: reason}, f"{name} could not {bad[0].verb}: {reason}")
@@ -210,12 +241,8 @@ def _has_decided(sight: Sight) -> bool:
     """Whether the agents have answered well to the line that decides: then it is too late to turn back."""
     line = turns.line_of(sight.scene)
     decides = isinstance(line, Ask) and line.decides and not sight.scene.facts.get("locating")
-    return decides and all(_good(ask) for ask in sight.asks)
+    return decides and all(ask.is_good for ask in sight.asks)
 
 
 def _open(asks: Sequence[Sent]) -> bool:
     return any(ask.state == "open" for ask in asks)
-
-
-def _good(ask: Sent) -> bool:
-    return ask.state == "done" and bool(ask.answer.get("ok"))

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import select
-
-from berthold.ledger import claims, group_moves, moves, outbox, queue, schema, servers
+from berthold.ledger import claims, group_moves, moves, outbox, queue, servers, view
 from berthold.ledger.store import Tx, announce, moment
 from berthold.moves import steps, waiting
 from berthold.moves.books import PLAYBOOKS
@@ -26,7 +24,7 @@ from berthold.settings import Settings
 @dataclass(frozen=True)
 class Sight:
     """A move as the runner sees it: its scene, what was asked for its line and whether that is all
-    that the line needs, and when each asked host was last heard."""
+    that the line needs, and when each host that has not answered was last heard."""
 
     scene: Scene
     asks: tuple[outbox.Sent, ...] = ()
@@ -55,9 +53,9 @@ def is_aborted(scene: Scene) -> bool:
 
 
 def scene_of(tx: Tx, row: Mapping[str, Any]) -> Scene:
-    server = servers.find(tx, row["server_id"])
-    assert server is not None, f"move {row['id']} has no server"
-    return Scene(row, server, tuple(claims.of_server(tx, row["server_id"])))
+    found = servers.with_claims(tx, row["server_id"])
+    assert found is not None, f"move {row['id']} has no server"
+    return Scene(row, *found)
 
 
 def hold(tx: Tx, lease: moves.Lease) -> Scene:
@@ -72,14 +70,11 @@ def look(tx: Tx, lease: moves.Lease) -> Sight:
     if not slots:
         return Sight(scene)
     asks = tuple(ask for ask in outbox.of_slot(tx, scene.id, slots) if can_act(scene, ask.host_id))
-    table = schema.heartbeat
-    rows = tx.execute(
-        select(table.c.host_id, table.c.heard_at).where(table.c.host_id.in_([ask.host_id for ask in asks]))
-    )
+    unanswered = [ask.host_id for ask in asks if ask.state == "open"]
     all_sent = {ask.slot for ask in asks} >= {
         slot for slot, host_id in errands(scene) if can_act(scene, host_id)
     }
-    return Sight(scene, asks, all_sent, {row.host_id: row.heard_at for row in rows})
+    return Sight(scene, asks, all_sent, view.heard(tx, unanswered) if unanswered else {})
 
 
 # -- Errands: which asks a line rests on --------------------------------------------------
@@ -248,9 +243,11 @@ def _begin(
     columns |= {"line": line, "attempt": attempt, "state": state, "line_since": moment(tx)}
     moves.write(tx, lease, **columns)
     scene = replace(scene, move={**scene.move, **columns})
-    if errand_of(scene) is None:
+    if errand_of(scene) is None and state == "undoing":
         return Outcome(state)
     scene = scene_of(tx, scene.move)
+    if errand_of(scene) is None:
+        return Outcome(state, scene=scene)
     send(tx, scene)
     waits = any(can_act(scene, host_id) for _, host_id in errands(scene))
     return Outcome(state, wait_s=LOOK_AGAIN_S if waits else 0.0)

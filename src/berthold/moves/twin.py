@@ -60,15 +60,16 @@ def claiming(
     """The claim as one statement, if the engine has the function and the claim is plain."""
     if store.writer.dialect.name not in ENGINES or not _is_plain(seen, want):
         return None
-    plan = _plan(store.clock, lease, want, seen, host_name)
-    if plan is None:
+    found = _plan(store.clock, lease, want, seen, host_name)
+    if found is None:
         return None
+    plan, after = found
     values, statement, group_id = {"plan": json.dumps(plan)}, PLACE, seen.server["group_id"]
     if group_id is not None or want.patient:
         statement = IN_TURN[want.patient]
         values |= queue.asker(store.clock.now(), want.host_id, want.ticket, group_id)
     asks = (f"asks:{want.host_id}",) if plan["ask"] else ()
-    outcome = Outcome("running", wait_s=LOOK_AGAIN_S if asks else 0.0)
+    outcome = Outcome("running", wait_s=LOOK_AGAIN_S) if asks else Outcome("running", scene=after)
     return Claiming(statement, values, (f"host:{want.host_id}", *asks), outcome)
 
 
@@ -87,12 +88,14 @@ def _is_plain(seen: Scene, want: claims.Want) -> bool:
 
 def _plan(
     clock: Clock, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str
-) -> dict[str, Any] | None:
-    """What is to be true before, and what is to be written. None where other hosts are asked too."""
+) -> tuple[dict[str, Any], Scene] | None:
+    """What is to be true before and what is to be written, and the scene then. None where other hosts
+    are asked too."""
     claim_id, present = clock.new_id(), clock.now()
     facts = {**seen.facts, "locating": False}
+    move = {"line": seen.move["line"] + 1, "attempt": 0, "line_since": present, "updated_at": present}
     after = Scene(
-        {**seen.move, "line": seen.move["line"] + 1, "attempt": 0, "target_id": want.host_id, "facts": facts},
+        {**seen.move, **move, "target_id": want.host_id, "facts": facts},
         seen.server,
         (
             *seen.claims,
@@ -102,7 +105,7 @@ def _plan(
     asked, errand = turns.errands(after), turns.errand_of(after)
     if any(host_id != want.host_id for _, host_id in asked):
         return None
-    return {
+    plan = {
         "move": seen.id,
         "epoch": lease.epoch,
         "line": seen.move["line"],
@@ -124,3 +127,4 @@ def _plan(
         "verb": errand[1].verb if asked and errand else None,
         "args": errand[1].args(after) if asked and errand else None,
     }
+    return plan, after
