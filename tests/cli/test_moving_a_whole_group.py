@@ -49,7 +49,7 @@ def test_a_group_that_is_held_says_why_and_goes_either_way(
     assert ran.line("Group move").endswith(": held")
     assert ran.line("node2: the disk [sdb] is full")
     assert ran.line("Repair what keeps it")
-    assert "moving, for" in berthold("group", "show", group, "--data", data).text
+    assert "It is on its way: the whole group moves" in berthold("group", "show", group, "--data", data).text
     assert berthold("group", "move", group, word, "--data", data).status == 0
     world.settle()
     assert (
