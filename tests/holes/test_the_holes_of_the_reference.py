@@ -114,16 +114,20 @@ def test_r2_unshelve_is_checked_like_any_move() -> None:
     holds(2, three_unshelves, wins(at_least=2, at_most=2))
 
 
-def revert_and_mover(upto: str | None) -> Stage:
-    """One may yet return to the host that it left; the other looks for one, and goes so far."""
+def revert_and_claim(world: World) -> Racers:
+    """One may yet return to the host that it left; the conductor of another is about to claim one."""
+    _, (a, b) = members(world, 2)
+    world.resize(a)
+    world.settle()
+    return {**placed_by(world, world.live_migrate(b)), "revert": continuing("revert", a)}
 
-    def stage(world: World) -> Racers:
-        _, (a, b) = members(world, 2)
-        world.resize(a)
-        world.settle()
-        return {"mover": moving("live-migration", b, upto), "revert": continuing("revert", a)}
 
-    return stage
+def revert_and_move(world: World) -> Racers:
+    """The same; the other goes all the way."""
+    _, (a, b) = members(world, 2)
+    world.resize(a)
+    world.settle()
+    return {"mover": moving("live-migration", b), "revert": continuing("revert", a)}
 
 
 def share(world: World) -> list[str]:
@@ -134,9 +138,9 @@ def share(world: World) -> list[str]:
 
 def test_r4_nobody_takes_the_place_to_which_a_revert_returns() -> None:
     with naive.no_check_on_revert() as tables:
-        assert "G1 at event" in breaks(3, revert_and_mover("check target"), tables)
-        assert "two members live on" in breaks(3, revert_and_mover(None), tables, when=share)
-    holds(3, revert_and_mover("check target"), nobody_in_error)
+        assert "G1 at event" in breaks(3, revert_and_claim, tables)
+        assert "two members live on" in breaks(3, revert_and_move, tables, when=share)
+    holds(3, revert_and_claim, nobody_in_error)
 
 
 def two_to_another_zone(world: World) -> Racers:
