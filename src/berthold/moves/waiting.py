@@ -108,7 +108,7 @@ def hope(tx: Tx, scene: Scene, request: Request, sight: View) -> Hope:
     if not prospects:
         newer = _newer(tx, request, sight)
         return Hope(newer, circle=not newer and bool(_prospects(tx, request, sight, group, held)))
-    return Hope(dict(sorted(prospects.items())[:HOSTS_MAX]))
+    return Hope(prospects)
 
 
 def _may_go(row: Row) -> bool:
@@ -137,14 +137,14 @@ def _stays(row: Row) -> bool:
 def _prospects(
     tx: Tx, request: Request, sight: View, group: Row | None, going: Sequence[Row]
 ) -> dict[str, Prospect]:
-    """The hosts that would do if nobody held there what `going` rows say."""
+    """The hosts that would do if nobody held there what `going` rows say; not all, if they are many."""
     mine = [row for row in going if group is not None and row["group_id"] == group["id"] and not _stays(row)]
     without = replace(
         sight, supply=sight.supply.with_hosts(_freed(sight, going), {}), members=_fewer(sight, mine)
     )
     found: dict[str, Prospect] = {}
     for home in _homes(tx, request, sight, group, mine):
-        for row in fit(request, replace(without, home=home)).tolist():
+        for row in fit(request, replace(without, home=home))[:HOSTS_MAX].tolist():
             host = sight.hosts[row]
             found.setdefault(host.id, _prospect(request, sight, host, going, mine))
     return found
