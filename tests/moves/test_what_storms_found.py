@@ -10,7 +10,8 @@ from berthold.lab.furniture import add_volume
 from berthold.lab.world import World, with_settings
 from berthold.ledger import hosts
 from berthold.moves import begin
-from by_hand import evacuate, lose, step_until
+from berthold.moves.status import line_of
+from by_hand import evacuate, host_status, lose, step_until
 
 
 @pytest.fixture
@@ -88,3 +89,57 @@ def test_a_server_that_is_deleted_while_it_gets_a_volume_gives_it_back(world: Wo
     world.delete(one)
     world.settle()
     assert [row["status"] for row in world.rows("volume")] == ["available"]
+
+
+def come_back(world: World, name: str) -> None:
+    """The fenced host has power and its agent again, and an operator lets it act."""
+    world.restart_agent(name)
+    world.store.write_now(hosts.unfence, world.host_id(name))
+
+
+def test_a_host_that_returns_during_a_delete_still_removes_the_guest(world: World) -> None:
+    """M1: the delete had passed over the fenced host; when that was up again before the server was
+    buried, its claim was given up, and the guest stayed there with nobody to know of it."""
+    one = world.boot("one", host="node1", image_id="cirros")
+    lose(world, "node1")
+    world.store.write_now(hosts.fence, world.host_id("node1"))
+    move = world.delete(one)
+    step_until(world, move, "bury")
+    come_back(world, "node1")
+    while move in world.unfinished():
+        world.step(move)
+    assert [(row["role"], host_status(world, "node1")) for row in world.rows("claim")] == [
+        ("left", "cleaning")
+    ]
+    world.settle()
+    assert (world.rows("claim"), world.ground.states("node1")) == ([], {})
+    assert host_status(world, "node1") == "up"
+
+
+def test_a_target_that_returns_while_its_migration_turns_back_is_cleaned(world: World) -> None:
+    """M1: the same for what a migration had prepared there."""
+    one = world.boot("one", host="node1", image_id="cirros")
+    move = world.migrate(one, "node2")
+    step_until(world, move, "stop guest")
+    lose(world, "node2")
+    world.ground.put("node2", world.ground.place("node1", one).guest, "incoming", disks=False)  # type: ignore[union-attr]
+    world.store.write_now(hosts.fence, world.host_id("node2"))
+    for faults in world.faults_of.values():
+        faults.plan("refuse", verb="stop")
+    step_until_undoing(world, move, "claim target")
+    come_back(world, "node2")
+    world.settle()
+    assert world.move(move)["state"] == "undone"
+    assert (world.home(one), world.ground.states("node2")) == ("node1", {})
+    assert host_status(world, "node2") == "up"
+
+
+def step_until_undoing(world: World, move: str, line: str) -> None:
+    for _ in range(50):
+        row = world.move(move)
+        if row["state"] == "undoing" and line_of(row).name == line:
+            return
+        world.step(move)
+        for name in world.agents:
+            world.obey(name)
+    raise AssertionError(f"it never comes back to {line}")

@@ -11,7 +11,7 @@ seat or place, then the inserts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,14 +188,20 @@ def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> st
     return new
 
 
-def release(tx: Tx, claim_id: str) -> bool:
-    """Give a claim up, with all it held; whether there was one (a repeated release does nothing)."""
+def release(tx: Tx, claim_id: str, is_gone: Callable[[], bool] | None = None) -> bool:
+    """Give a claim up, with all it held; whether there was one (a repeated release does nothing).
+
+    `is_gone` is asked only if the host's epoch has passed on since the claim was taken: if it says no,
+    the claim stays (M1).
+    """
     row = tx.execute(ONE, {"claim": claim_id}).mappings().first()
     if row is None:
         return False
     if row["place"] or row["rule"] in seats.SOFT:
         seats.hold(tx, row["group_id"])
-    hosts.lock(tx, row["host_id"], must_be_up=False)
+    locked = hosts.lock(tx, row["host_id"], must_be_up=False)
+    if is_gone is not None and locked.epoch != row["host_epoch"] and not is_gone():
+        return False
     if tx.execute(REMOVE, {"claim": claim_id}).first() is None:
         return False
     given_up = tx.execute(DEALLOCATE, {"claim": claim_id})

@@ -192,6 +192,12 @@ def come_back(tx: Tx, host_id: str) -> str:
     return "cleaning"
 
 
+def must_clean(tx: Tx, host_id: str) -> None:
+    """Something was left behind on a host that is back already: it takes nothing until that is gone."""
+    if lock(tx, host_id, must_be_up=False).status == "up":
+        _set_status(tx, host_id, "cleaning")
+
+
 def cleaned(tx: Tx, host_id: str) -> bool:
     """Something that was left behind is gone: if it was the last and the host is back, the host is up
     again; whether it is."""

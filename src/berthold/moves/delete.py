@@ -47,7 +47,7 @@ def bury(tx: Tx, scene: Scene) -> None:
     servers.hold_bill(tx, scene.server["id"])
     for claim in scene.claims:
         if claim.role != "left":
-            steps.give_up(tx, claim)
+            steps.give_up(tx, scene, claim)
     servers.bury(tx, scene.server["id"])
 
 

@@ -66,7 +66,7 @@ def arrive(tx: Tx, scene: Scene) -> None:
 
 def release_elsewhere(tx: Tx, scene: Scene) -> None:
     for claim in scene.claims_in("target", "source"):
-        steps.give_up(tx, claim)
+        steps.give_up(tx, scene, claim)
 
 
 GROUP_LIVE_MIGRATION = Playbook(

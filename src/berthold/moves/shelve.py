@@ -79,7 +79,7 @@ def put_on_shelf(tx: Tx, scene: Scene) -> None:
 def give_host_back(tx: Tx, scene: Scene) -> None:
     """The server is on no host any more."""
     for claim in scene.claims_in("home"):
-        steps.give_up(tx, claim)
+        steps.give_up(tx, scene, claim)
     steps.set_condition(tx, scene, "shelved_offloaded")
 
 

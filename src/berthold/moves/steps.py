@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from berthold.ledger import claims, occupants, outbox, servers
+from berthold.ledger import claims, hosts, occupants, outbox, servers
 from berthold.ledger.store import Tx, clock_of
 from berthold.moves.playbook import Facts, Scene
 from berthold.neighbours import Neighbours
@@ -54,6 +55,9 @@ def to_target(scene: Scene) -> Facts:
     return {"target": scene.host_name(scene.move["target_id"])}
 
 
+# What an agent is asked that leaves nothing behind.
+LOOKS = frozenset({"check", "locate"})
+
 # The slot of an ask that waits for a host to come back; in the place of its move is the claim.
 LEFT = "left"
 
@@ -73,22 +77,33 @@ def leave_behind(tx: Tx, claim: claims.Claim) -> None:
     )
 
 
-def give_up(tx: Tx, claim: claims.Claim) -> None:
-    """The server is gone from that host, or the host is fenced and will say so when it returns."""
-    if claim.host_status == "fenced":
-        leave_behind(tx, claim)
-    else:
-        claims.release(tx, claim.id)
+def give_up(tx: Tx, scene: Scene, claim: claims.Claim) -> None:
+    """M1: the host has said that the server is gone from it. Else the claim is left behind: the host is
+    fenced, or was when it should have been asked, and may be back by now."""
+    if claim.host_status != "fenced" and claims.release(tx, claim.id, partial(_is_gone, tx, scene, claim)):
+        return
+    leave_behind(tx, claim)
+    hosts.must_clean(tx, claim.host_id)
+
+
+def _is_gone(tx: Tx, scene: Scene, claim: claims.Claim) -> bool:
+    """Whether the host has told this move so, or never had anything of the server, or keeps it anyway."""
+    if any(other.host_id == claim.host_id and other.id != claim.id for other in scene.claims):
+        return True
+    asked = [each for each in outbox.all_of(tx, scene.id) if each.host_id == claim.host_id]
+    if any(each.verb == "discard" and each.state == "done" and each.answer.get("ok") for each in asked):
+        return True
+    return claim.move_id == scene.id and all(each.verb in LOOKS for each in asked)
 
 
 def release_target(tx: Tx, scene: Scene) -> None:
     for claim in scene.claims_in("target"):
-        give_up(tx, claim)
+        give_up(tx, scene, claim)
 
 
 def release_source(tx: Tx, scene: Scene) -> None:
     for claim in scene.claims_in("source"):
-        give_up(tx, claim)
+        give_up(tx, scene, claim)
 
 
 def switch_home(tx: Tx, scene: Scene) -> None:
