@@ -14,13 +14,14 @@ what the story tells; `pytest tests/stories --tell` writes them anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from berthold.errors import Failure
+from berthold.errors import Failure, NotFound
 from berthold.lab.scenarios import always
 from berthold.lab.world import World
+from berthold.moves import group_status
 from berthold.moves.status import line_of
 
 PAGES = Path(__file__).parent / "stories"
@@ -77,6 +78,7 @@ class Story:
             if until and all(self._at(each) == until for each in under_way):
                 return
             busy += [self._obey(name) for name in self.world.agents]
+            busy.append(self._attend())
             if not any(busy):
                 if not self._can_go_on(under_way):
                     return
@@ -128,11 +130,22 @@ class Story:
                 self._note(f"conductor: {name}", f"{before}: {message}")
             return False
         if outcome.over:
-            why = self._named(after["failure"].get("message", "")) if after["state"] == "undone" else ""
+            back = after["state"] == "undone" or (after["state"] == "waiting" and after["group_move_id"])
+            why = self._named(after["failure"].get("message", "")) if back else ""
             self._note(f"conductor: {name}", f"{before} → {outcome.state}{f': {why}' if why else ''}")
         elif line_of(after).name != before:
             self._note(f"conductor: {name}", before)
         return not outcome.wait_s
+
+    def _attend(self) -> bool:
+        """Whoever attends to whole-group moves does what is due."""
+        if not self.world.attend():
+            return False
+        for row in self.world.rows("server_group"):
+            with suppress(NotFound):
+                seen = self.world.store.read_now(group_status.look, row["id"])
+                self._note(f"conductor: {row['name']}", f"the whole group is {seen['status']}")
+        return True
 
     def _obey(self, host: str) -> bool:
         if host in self.world.silent:

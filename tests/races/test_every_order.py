@@ -16,9 +16,10 @@ from berthold.lab.outages import OUTAGES
 from berthold.lab.queues import QUEUES
 from berthold.lab.scenarios import SCENARIOS, Scenario, always, claim_claim, creates
 from berthold.lab.strategies import scheduler_only, unguarded_metadata
+from berthold.lab.whole_groups import WHOLE_GROUPS
 from berthold.lab.world import World
 
-ALL = (*SCENARIOS, *OUTAGES, *GROUP_GOES, *QUEUES)
+ALL = (*SCENARIOS, *OUTAGES, *GROUP_GOES, *QUEUES, *WHOLE_GROUPS)
 NAMED = [pytest.param(scenario, id=scenario.name) for scenario in ALL]
 UNPRUNED = [pytest.param(scenario, id=scenario.name) for scenario in ALL if scenario.unpruned]
 

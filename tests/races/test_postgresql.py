@@ -24,6 +24,7 @@ from berthold.lab.outages import OUTAGES
 from berthold.lab.queues import QUEUES
 from berthold.lab.racers import Racer
 from berthold.lab.scenarios import SCENARIOS, Scenario, always
+from berthold.lab.whole_groups import WHOLE_GROUPS
 from berthold.lab.world import Turn, World
 from berthold.ledger.store import Tx
 from berthold.moves import twin
@@ -41,7 +42,7 @@ MACHINES = threading.Lock()
 
 RACES = [
     pytest.param(scenario, way, id=f"{way}-{scenario.name}")
-    for scenario in (*SCENARIOS, *OUTAGES, *GROUP_GOES_UNDER_MANY)
+    for scenario in (*SCENARIOS, *OUTAGES, *GROUP_GOES_UNDER_MANY, *WHOLE_GROUPS)
     for way in POINTS
     if scenario.plain or way == "step by step"
 ]

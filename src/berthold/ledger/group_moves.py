@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import case, select, update
 
 from berthold.errors import NotFound
 from berthold.ledger import schema, seats
@@ -73,7 +73,9 @@ def hold(tx: Tx, group_move_id: str) -> Mapping[str, Any]:
 def latest(tx: Tx, group_id: str) -> Mapping[str, Any] | None:
     """The group's move that is under way, or else the last one."""
     mine = select(group_move).where(group_move.c.group_id == group_id)
-    newest = mine.order_by(group_move.c.created_at.desc(), group_move.c.id.desc()).limit(1)
+    # Clocks of several machines may not agree on which is the last; what is under way is.
+    over = case((group_move.c.state == "done", 1), else_=0)
+    newest = mine.order_by(over, group_move.c.created_at.desc(), group_move.c.id.desc()).limit(1)
     row = tx.execute(newest).mappings().first()
     return dict(row) if row else None
 
