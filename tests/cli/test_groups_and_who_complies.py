@@ -63,6 +63,7 @@ def test_who_does_not_comply_is_told_why_and_what_would_mend_it(
     web = world.group("anti-affinity")
     one, two = world.boot("web-1", web, host="node1"), world.boot("web-2", web, host="node2")
     shrink(world, "node1", 0)
+    assert berthold("group", "list", "--data", data).line(web).split()[-2:] == ["NO", "-"]
     ran = berthold("group", "show", web, "--data", data)
     assert ran.status == 1
     assert ran.line(one, "DOES NOT COMPLY")

@@ -329,7 +329,9 @@ def test_a_resize_waits_for_its_owner(world: World, end: str, word: str) -> None
     one = world.boot("one")
     move = world.resize(one)
     world.settle()
-    said, _ = of_move(world, move)
+    said, now = of_move(world, move)
+    assert now is None, "it has its host"
+    assert of_server(world, one).after == move, "nothing else begins before"
     assert said.says == "The resize of one waits to be confirmed or reverted."
     assert said.ways == (
         f"openstack server resize confirm {one}",

@@ -190,7 +190,8 @@ def _print_move(said: MoveSaid) -> None:
 
 
 def _print_look(look: Look, who: str = "") -> None:
-    who = who or f"A {look.kind} that began now"
+    when = f", once move {look.after} is over" if look.after else " that began now"
+    who = who or f"A {look.kind}{when}"
     out.print(Text(f"\n{who}: {look.says()}"))
     for host in look.hosts:
         _print_host(host)

@@ -35,8 +35,8 @@ COLOURS = {compliance.VIOLATION: "bold red", compliance.AT_RISK: "yellow", compl
 def list_command(database_url: options.Database = None, data: options.Data = homes.DEFAULT) -> None:
     """List all server groups, and whether each complies.
 
-    A group complies when no member is where its policy does not want it, by
-    whatever way that came to be.
+    A group complies when every member is where its policy wants it, on a host
+    that holds no more than it may.
 
     Example:
 
@@ -51,14 +51,14 @@ def list_command(database_url: options.Database = None, data: options.Data = hom
 
 
 def _groups(tx: Tx) -> list[tuple[str, ...]]:
-    broken = {finding.group_id for finding in compliance.violations(tx)}
+    wrong = {server for finding in compliance.violations(tx) for server in finding.servers}
     return [
         (
             row["id"],
             row["name"],
             policy(row),
             str(len(row["member_ids"])),
-            "NO" if row["id"] in broken else "yes",
+            "yes" if wrong.isdisjoint(row["member_ids"]) else "NO",
             "yes" if row["moving"] else "-",
         )
         for row in reading.groups(tx, project_id=None, limit=MOST)

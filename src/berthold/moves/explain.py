@@ -50,6 +50,12 @@ class Asked:
         kind: str = self.scene.move["kind"]
         return kind
 
+    @property
+    def after(self) -> str | None:
+        """The move that must end before this one can begin (M3)."""
+        standing: Row | None = self.scene.server.get("move")
+        return standing["id"] if standing and standing["id"] != self.scene.id else None
+
 
 def place_of(book: Playbook) -> Place | None:
     """The line at which a playbook chooses a host, if it does."""
@@ -135,9 +141,14 @@ def look(tx: Tx, asked: Asked, settings: Settings, watch: Watch) -> Look:
         at = seen.home if request.group and request.group.policy == AFFINITY else host.id
         leaving = [each for each in moving[host.id] if each.leaves or each.role == "source"]
         case = Case(request, seen, host, members[at], leaving)
-        refused = [*refusals(request, host, seen), *([closed] if closed else [])]
+        refused = _that_matter([*refusals(request, host, seen), *([closed] if closed else [])])
         hosts.append(_said(case, refused, seen.members.get(host.id, 0)))
-    return Look(asked.kind, tuple(hosts))
+    return Look(asked.kind, tuple(hosts), asked.after)
+
+
+def _that_matter(refused: list[Refusal]) -> list[Refusal]:
+    """Of the host that a move leaves nothing else needs to be said."""
+    return [each for each in refused if each.filter == "source host"] or refused
 
 
 def _members(tx: Tx, group: Row | None) -> Sequence[Row]:

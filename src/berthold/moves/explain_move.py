@@ -27,7 +27,7 @@ from berthold.settings import Settings
 Row = Mapping[str, Any]
 Said = tuple[str, tuple[str, ...], str, tuple[str, ...]]
 
-RULE = re.compile(r"\((C1|G1|G2|G3|M5)\)")
+RULE = re.compile(r"\((C1|G1|G2|G3|M5|M7)\)")
 # What a class of cause keeps, where the reason does not say it.
 RULES = {"capacity": "C1", "host state": "M5", "others wait for it": "M7"}
 CAUSES = {filter.cause for filter in FILTERS} | {"already refused"}
@@ -70,12 +70,14 @@ def said(tx: Tx, row: Row, server: reading.Row, settings: Settings) -> MoveSaid:
 
 
 def asked_again(tx: Tx, row: Row, server: reading.Row) -> explain.Asked | None:
-    """The same move as if it began now; None for one that chooses no host, or whose server is gone."""
+    """The same move as if it began now; None for one that has its host or needs none, or whose server is
+    gone."""
     place = explain.place_of(PLAYBOOKS[explain.BEGINS.get(row["kind"], row["playbook"])])
     if place is None or server["deleted_at"] is not None:
         return None
     if row["state"] in schema.UNFINISHED:
-        return explain.scene_of_server(tx, server)
+        asked = explain.scene_of_server(tx, server)
+        return asked if asked.after is None else None
     if row["state"] == "done" or (server["host"] is None) != (row["source_id"] is None):
         return None  # it is somewhere else by now than where that move began
     return explain.as_if(tx, server, row["kind"], row["wish"])

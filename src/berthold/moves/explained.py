@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berthold.ledger.compliance import Finding, Member
@@ -69,10 +69,12 @@ class HostSaid:
 
 @dataclass(frozen=True)
 class Look:
-    """Every host, as it would be judged if a move of this kind began now."""
+    """Every host, as it would be judged if a move of this kind began now; which it cannot before the move
+    `after` is over, if there is one (M3)."""
 
     kind: str
     hosts: tuple[HostSaid, ...]
+    after: str | None = None
 
     @property
     def candidates(self) -> int:
@@ -88,12 +90,13 @@ class Look:
 
     def of_host(self, name: str) -> Look:
         """The same of one host only."""
-        return Look(self.kind, tuple(each for each in self.hosts if each.host == name))
+        return replace(self, hosts=tuple(each for each in self.hosts if each.host == name))
 
     def document(self, *, by_host: bool) -> Document:
         """For operators also host by host."""
         shown: Document = {
             "judged_as": self.kind,
+            "after": self.after,
             "says": self.says(),
             "would_do": self.candidates,
             "refused": causes([each.against for each in self.hosts if each.against]),
