@@ -8,7 +8,9 @@ import pytest
 
 from berthold.errors import Refused, WrongState
 from berthold.lab.world import World
+from berthold.ledger import hosts
 from berthold.moves import abort, begin, marks, shelf
+from berthold.moves.status import line_of
 from by_hand import assert_quiet, ended, evacuate, holds, host_status, shown, step_until, under_way, used
 from whole_group import (
     back,
@@ -206,6 +208,39 @@ def test_the_source_is_silent_for_a_while_and_all_goes_on_when_it_returns(world:
         world.settle()
     assert state(world)[0] == "done"
     assert homes(world, servers) == {"node2"}
+    assert_quiet(world)
+
+
+def test_a_host_that_was_cleared_once_and_came_to_again_is_cleared_again(world: World) -> None:
+    """M1: the new host is fenced when it should be asked, and is back when its claim should go."""
+    group, servers = three(world)
+    target = world.faults_of["node2"]
+    target.plan("refuse", verb="prepare", server=servers[0], times=1)
+    target.plan("refuse", verb="prepare", server=servers[1], times=50)
+    move_group(world, group, "node2")
+    world.settle()
+    forward(world, group)
+    world.settle()
+    assert [world.home(server) for server in servers] == ["node2", "node1", "node2"]
+    back(world, group)
+    part = under_way(world, servers[0])
+    while world.move(part)["playbook"] != "group-return":
+        for move in world.unfinished():
+            world.step(move)
+        for host in ("node1", "node2"):
+            world.obey(host)
+        world.attend()
+    force_down(world, "node2")
+    while line_of(world.move(part)).name != "release elsewhere":
+        world.step(part)
+    world.restart_agent("node2")
+    world.store.write_now(hosts.unfence, world.host_id("node2"))
+    world.step(part)
+    assert holds(world, servers[0]) == {"node1": "home", "node2": "left"}
+    world.settle()
+    assert world.ground.states("node2") == {}
+    assert used(world, "node2") == 0
+    assert state(world) == ("done", "node1")
     assert_quiet(world)
 
 

@@ -88,9 +88,10 @@ def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
 
 
 def all_of(tx: Tx, move_id: str) -> list[Sent]:
-    """Everything that was ever asked for the move."""
+    """Everything that was ever asked for the move, of each host in the order in which it was asked."""
     columns = ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.c.answer
-    return [Sent(*row) for row in tx.execute(select(*columns).where(ask.c.move_id == move_id))]
+    rows = select(*columns).where(ask.c.move_id == move_id).order_by(ask.c.host_id, ask.c.seq)
+    return [Sent(*row) for row in tx.execute(rows)]
 
 
 def open_for(tx: Tx, host_id: str) -> list[Mapping[str, Any]]:
