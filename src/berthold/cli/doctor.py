@@ -27,6 +27,7 @@ from berthold.cli import database, options
 from berthold.cli import home as homes
 from berthold.cli.console import Wrong, out
 from berthold.cli.moves import ago, where
+from berthold.companions import quotas
 from berthold.errors import Unavailable
 from berthold.ledger import compliance, moves, overview, reading
 from berthold.ledger.audit import CHECKS, audit
@@ -261,7 +262,7 @@ def clock(tx: Tx) -> Iterator[Finding]:
 
 def promises(tx: Tx) -> Iterator[Finding]:
     """Every promise, as `berthold db audit` asks for it; M4 is a matter of `unfinished`."""
-    violations = [found for found in audit(tx) if found.promise != "M4"]
+    violations = [found for found in (*audit(tx), *quotas.audit(tx)) if found.promise != "M4"]
     for violation in violations:
         do = "stop the conductors, keep the database as it is, and report this (berthold db audit has more)"
         yield Finding(WRONG, "promises", f"{violation.promise} is broken: {violation.says}", do)
