@@ -52,6 +52,9 @@ class AgentDoor:
         self._beaten: set[str] = set()
         self._epochs: dict[str, int] = {}
         self._progress: dict[str, tuple[str, Mapping[str, int]]] = {}
+        # Hosts whose agent was shown here, at this epoch, all that it has to do; nothing was told since.
+        self._shown: dict[str, int] = {}
+        store.bus.hear(self._hear)
 
     async def register(self, hello: Hello) -> Welcome:
         try:
@@ -78,11 +81,30 @@ class AgentDoor:
         until = self.store.clock.now() + min(take.wait, WAIT_MAX_S)
         with self.store.bus.subscribe(f"asks:{take.host}") as news:
             while True:
-                asks = await self.store.read(_asks_for, take)
+                asks = await self._news_for(take)
                 left = until - self.store.clock.now()
                 if asks or left <= 0:
                     return Asks(asks)
                 await news.wait(left)
+
+    async def _news_for(self, take: Take) -> list[Ask]:
+        """What the host has to do, if it may be something that it was not shown yet. Of what it was shown
+        and did not get, `tick` tells again."""
+        if self._epochs.get(take.host, take.epoch) != take.epoch:
+            raise Fenced(f"epoch {take.epoch} is over")
+        if self._shown.get(take.host) == take.epoch:
+            return []
+        self._shown[take.host] = take.epoch  # before the look: what is told meanwhile takes it away again
+        try:
+            return await self.store.read(_asks_for, take)
+        except BaseException:
+            self._shown.pop(take.host, None)
+            raise
+
+    def _hear(self, topics: list[str]) -> None:
+        for topic in topics:
+            if topic.startswith("asks:"):
+                self._shown.pop(topic.removeprefix("asks:"), None)
 
     async def answer(self, answer: Answer) -> Heard:
         try:

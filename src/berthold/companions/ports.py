@@ -93,9 +93,14 @@ class EmbeddedNetworks:
         return [Network(row.id, row.name) for row in mine]
 
     async def plug(
-        self, project_id: str, server_id: str, move: str, wishes: list[dict[str, Any]]
+        self,
+        project_id: str,
+        server_id: str,
+        move: str,
+        wishes: list[dict[str, Any]],
+        host: str | None = None,
     ) -> list[Port]:
-        return await self.store.write(plug, project_id, server_id, wishes)
+        return await self.store.write(plug, project_id, server_id, wishes, host)
 
     async def bind(self, server_id: str, host: str) -> None:
         await self.store.write(bind, server_id, host)
@@ -228,17 +233,21 @@ def _take(tx: Tx, subnet_id: str, block: IpNetwork, number: int, port_id: str) -
 # -- Servers on ports ---------------------------------------------------------------------
 
 
-def plug(tx: Tx, project_id: str, server_id: str, wishes: list[dict[str, Any]]) -> list[Port]:
-    """The server's ports: made or lent now, or as the first call made them."""
+def plug(
+    tx: Tx, project_id: str, server_id: str, wishes: list[dict[str, Any]], host: str | None = None
+) -> list[Port]:
+    """The server's ports, on `host`: made or lent now, or as the first call made them."""
     first = {"server_id": server_id, "state": "plugged", "since": moment(tx)}
     if tx.execute(PLUG(tx), first).first() is None:
         if tx.execute(PLUGGED, {"server": server_id}).scalar_one() == "unplugged":
             raise WrongState(f"server {server_id} was unplugged; it gets no ports again")
+        if host is not None:
+            bind(tx, server_id, host)
         return server_ports(tx, server_id)
     numbered = list(enumerate(wishes))
     for position, wish in numbered:
         if wish.get("port"):
-            _lend(tx, project_id, str(wish["port"]), server_id, position)
+            _lend(tx, project_id, str(wish["port"]), server_id, position, host)
     for position, wish in numbered:
         if wish.get("port"):
             continue
@@ -253,18 +262,20 @@ def plug(tx: Tx, project_id: str, server_id: str, wishes: list[dict[str, Any]]) 
             position=position,
             device_owner=SERVER_OWNER,
             made_for_server=True,
+            host=host,
         )
     return server_ports(tx, server_id)
 
 
-def _lend(tx: Tx, project_id: str, port_id: str, server_id: str, position: int) -> None:
+def _lend(tx: Tx, project_id: str, port_id: str, server_id: str, position: int, host: str | None) -> None:
     free = and_(
         network_port.c.id == port_id,
         network_port.c.project_id == project_id,
         network_port.c.server_id.is_(None),
     )
     lent = update(network_port).where(free)
-    lent = lent.values(server_id=server_id, position=position, device_owner=SERVER_OWNER, updated_at=now(tx))
+    plugged = {"server_id": server_id, "position": position, "device_owner": SERVER_OWNER, "host": host}
+    lent = lent.values(updated_at=now(tx), **plugged)
     if tx.execute(lent).rowcount:
         return
     row = tx.execute(select(network_port).where(network_port.c.id == port_id)).one_or_none()

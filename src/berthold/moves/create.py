@@ -22,11 +22,10 @@ from berthold.neighbours import Neighbours, Port
 
 async def make_ports(neighbours: Neighbours, scene: Scene) -> list[Port]:
     server = scene.server
-    ports = await neighbours.networks.plug(
-        server["project_id"], server["id"], scene.id, list(scene.wish.get("networks", []))
-    )
-    await steps.bind_ports_to_target(neighbours, scene)
-    return ports
+    host = scene.host_name(scene.move["target_id"])
+    assert host, f"move {scene.id} has no claim on its target"
+    wishes = list(scene.wish.get("networks", []))
+    return await neighbours.networks.plug(server["project_id"], server["id"], scene.id, wishes, host)
 
 
 async def remove_ports(neighbours: Neighbours, scene: Scene) -> None:

@@ -35,7 +35,7 @@ def answered(tx: Tx, lease: moves.Lease) -> Outcome | None:
     good = {ask.slot for ask in outbox.of_slot(tx, scene.id, [slot for slot, _ in wanted]) if ask.is_good}
     if not all(slot in good and can_act(scene, host_id) for slot, host_id in wanted):
         return None
-    return _on(tx, lease, end_line(tx, lease, scene))
+    return _on(tx, lease, end_line(tx, lease, scene, fresh=True))
 
 
 def _on(tx: Tx, lease: moves.Lease, outcome: Outcome) -> Outcome:
@@ -44,7 +44,7 @@ def _on(tx: Tx, lease: moves.Lease, outcome: Outcome) -> Outcome:
         if isinstance(line, Write):
             outcome = end_line(tx, lease, scene, line.do(tx, scene))
         elif isinstance(line, Call) and line.needless and line.needless(scene):
-            outcome = end_line(tx, lease, scene)
+            outcome = end_line(tx, lease, scene, fresh=True)
         else:
             break
     return outcome

@@ -144,9 +144,16 @@ def _give_up_on_fenced(tx: Tx, scene: Scene) -> None:
 
 
 def end_line(
-    tx: Tx, lease: moves.Lease, scene: Scene, facts: Mapping[str, Any] | None = None, **columns: Any
+    tx: Tx,
+    lease: moves.Lease,
+    scene: Scene,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    fresh: bool = False,
+    **columns: Any,
 ) -> Outcome:
-    """The line is done: write its event, then begin the next line, park, or end the move."""
+    """The line is done: write its event, then begin the next line, park, or end the move. `fresh`: server
+    and claims are still as the scene shows them."""
     _give_up_on_fenced(tx, scene)
     book, number = book_of(scene), scene.move["line"] + 1
     columns["facts"] = {**scene.facts, "locating": False, **(facts or {})}
@@ -155,7 +162,7 @@ def end_line(
         return _end(tx, lease, scene, "done", **columns)
     if isinstance(book.lines[number], Park):
         return _end(tx, lease, scene, "waiting", line=number, **columns)
-    return _begin(tx, lease, scene, line=number, **columns)
+    return _begin(tx, lease, scene, line=number, fresh=fresh, **columns)
 
 
 def write_line(tx: Tx, lease: moves.Lease) -> Outcome:
@@ -171,7 +178,9 @@ def call_line(tx: Tx, lease: moves.Lease, made: Any) -> Outcome:
     scene = hold(tx, lease)
     line = line_of(scene)
     assert isinstance(line, Call)
-    return end_line(tx, lease, scene, line.then(tx, scene, made) if line.then else None)
+    if line.then is None:
+        return end_line(tx, lease, scene, fresh=True)
+    return end_line(tx, lease, scene, line.then(tx, scene, made))
 
 
 def send_line(tx: Tx, lease: moves.Lease) -> Outcome:
@@ -183,7 +192,7 @@ def send_line(tx: Tx, lease: moves.Lease) -> Outcome:
 
 def ask_line(tx: Tx, lease: moves.Lease) -> Outcome:
     """All asks of the line are answered well."""
-    return end_line(tx, lease, hold(tx, lease))
+    return end_line(tx, lease, hold(tx, lease), fresh=True)
 
 
 def place_line(tx: Tx, lease: moves.Lease, want: claims.Want) -> Outcome:
@@ -191,7 +200,7 @@ def place_line(tx: Tx, lease: moves.Lease, want: claims.Want) -> Outcome:
     scene = hold(tx, lease)
     claims.take(tx, [want])
     scene = waiting.end(tx, scene)
-    return end_line(tx, lease, scene_of(tx, scene.move), target_id=want.host_id)
+    return end_line(tx, lease, scene_of(tx, scene.move), fresh=True, target_id=want.host_id)
 
 
 def wait_for_place(
@@ -237,6 +246,7 @@ def _begin(
     line: int,
     attempt: int = 0,
     state: str = "running",
+    fresh: bool = False,
     **columns: Any,
 ) -> Outcome:
     """Begin a line, on the way forward or back, and ask at once what it has to ask."""
@@ -245,7 +255,8 @@ def _begin(
     scene = replace(scene, move={**scene.move, **columns})
     if errand_of(scene) is None and state == "undoing":
         return Outcome(state)
-    scene = scene_of(tx, scene.move)
+    if not fresh:
+        scene = scene_of(tx, scene.move)
     if errand_of(scene) is None:
         return Outcome(state, scene=scene)
     send(tx, scene)

@@ -177,11 +177,16 @@ class Networks(Protocol):
         ...
 
     async def plug(
-        self, project_id: str, server_id: str, move: str, wishes: list[dict[str, Any]]
+        self,
+        project_id: str,
+        server_id: str,
+        move: str,
+        wishes: list[dict[str, Any]],
+        host: str | None = None,
     ) -> list[Port]:
-        """Ports for a new server, one per wish ({"uuid"} or {"port"}, optional {"fixed_ip"}).
-        Two racers never share an address. Repeated for one server it answers the same ports;
-        once the server was unplugged, `WrongState`."""
+        """Ports for a new server, one per wish ({"uuid"} or {"port"}, optional {"fixed_ip"}), bound to
+        `host` at once if it is named. Two racers never share an address. Repeated for one server it
+        answers the same ports; once the server was unplugged, `WrongState`."""
         ...
 
     async def bind(self, server_id: str, host: str) -> None:
