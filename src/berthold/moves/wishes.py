@@ -12,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from berthold.errors import WrongState
+from berthold.ledger import view
+from berthold.ledger.store import Tx
+
 HOST_HINTS = ("same_host", "different_host")
 TRAIT = "trait:"
 
@@ -32,3 +36,15 @@ def traits_named(
         frozenset(trait for trait, value in said if value == word) for word in ("required", "forbidden")
     )
     return required, forbidden
+
+
+def check_suits(tx: Tx, host_id: str, image_traits: Mapping[str, str]) -> None:
+    """A server that stays where it is may only get an image that its host suits. Raises `WrongState`."""
+    required, forbidden = traits_named({}, {"image_traits": image_traits})
+    (host,) = view.hosts(tx, [host_id])
+    unfit = sorted((required - host.traits) | (forbidden & host.traits))
+    if unfit:
+        raise WrongState(
+            "The server's host does not suit the image: it lacks what the image requires, or has what it"
+            f" forbids ({', '.join(unfit)})."
+        )
