@@ -20,9 +20,9 @@ from berthold.api.servers import by, find, unlocked
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
 from berthold.errors import Malformed
-from berthold.ledger import reading, servers
+from berthold.ledger import claims, reading, servers
 from berthold.ledger.store import Tx
-from berthold.moves import begin, snapshot
+from berthold.moves import begin, snapshot, wishes
 from berthold.neighbours import Image, snapshot_id
 
 WITH_ID = Version(2, 45)
@@ -75,10 +75,12 @@ def _rebuild(tx: Tx, call: Call, server_id: str, wish: bodies.Rebuild, image: Im
         check_key(tx, call.actor.user_id, wish.key_name)
     image_id = image.id if server["image_id"] is not None else None
     begin.begin(tx, "rebuild", server_id, by(call), {"image_id": image_id})
-    held = servers.hold(tx, server_id)
+    held, traits = servers.hold(tx, server_id), boot_devices.traits(image)
+    home = next(claim for claim in claims.of_server(tx, server_id) if claim.role == "home")
+    wishes.check_suits(tx, home.host_id, traits)
     changes = {name: value for name in OWN if (value := getattr(wish, name)) is not UNSET}
     details = {name: value for name in IN_DETAILS if (value := getattr(wish, name)) is not UNSET}
-    details["image_traits"] = boot_devices.traits(image)
+    details["image_traits"] = traits
     servers.change(tx, server_id, image_id=image_id, details={**held["details"], **details}, **changes)
     return find(tx, call, server_id)
 
