@@ -9,6 +9,8 @@ from berthold.errors import Malformed, NotFound
 from berthold.ledger import claims, groups, hosts, moves, quotas, reading, servers
 from berthold.ledger.reading import MigrationsWanted, Row, ServersWanted
 from berthold.ledger.store import Store, Tx
+from berthold.moves import explain, explain_group, explain_move
+from berthold.moves.watch import Watch
 from berthold.records import aggregates, flavors, keypairs, timeline
 from berthold.settings import Settings
 
@@ -157,3 +159,28 @@ def test_records_keep_their_names_apart(store: Store) -> None:
     assert store.read_now(aggregates.get, aggregate["id"])["hosts"] == ["n1"]
     with pytest.raises(NotFound):
         store.read_now(aggregates.get, "nobody")
+
+
+def test_explanations_say_the_same(store: Store) -> None:
+    ids = store.write_now(furnish)
+    watch = Watch(store, 1e9)
+
+    def asked(tx: Tx) -> explain.Asked:
+        return explain.scene_of_server(tx, reading.server_of(tx, ids["a"], "p"))
+
+    look = store.read_now(explain.look, store.read_now(asked), Settings(), watch)
+    told = {host.host: [each.filter for each in host.against] for host in look.hosts}
+    assert told == {"n1": ["source host"], "n2": ["group"]}
+    (against,) = look.hosts[1].against
+    assert [each.id for each in against.members] == [ids["b"]]
+    group = store.read_now(reading.group, ids["group"], "p")
+    said = store.read_now(explain_group.said, group)
+    assert [(domain.host, [each.id for each in domain.holders]) for domain in said.domains] == [
+        ("n1", [ids["a"]]),
+        ("n2", [ids["b"]]),
+    ]
+    assert said.nowhere == (ids["c"],)
+    row, server = store.read_now(explain_move.move_of, ids["move"], "p")
+    assert "it looks for a host" in store.read_now(explain_move.said, row, server, Settings()).says
+    with pytest.raises(NotFound):
+        store.read_now(explain_move.move_of, ids["move"], "q")

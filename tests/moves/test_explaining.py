@@ -5,7 +5,7 @@ What is said of now is what a move that began now would meet, since it is asked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -190,6 +190,44 @@ def test_a_soft_policy_refuses_nobody_and_shows_how_many_are_there(world: World)
     look = of_server(world, one)
     assert look.candidates == 2
     assert {host.host: host.members for host in look.hosts} == {"node1": 0, "node2": 1, "node3": 0}
+
+
+def confirmed(world: World, server: str) -> None:
+    world.resize(server)
+    world.settle()
+    world.confirm(server)
+
+
+def enabled(world: World, server: str) -> None:
+    world.store.write_now(hosts.set_disabled, world.host_id("node2"), False)
+
+
+@pytest.mark.parametrize(
+    ("way", "done"),
+    [
+        ("when web-2 leaves its host or is deleted", World.delete),
+        ("when web-2 leaves its host or is deleted", lambda world, two: world.live_migrate(two, "node3")),
+        ("when web-2 leaves its host or is deleted", confirmed),
+        ("when it is enabled: openstack compute service set --enable node2 nova-compute", enabled),
+        ("when 3 VCPU more are free on it", World.delete),
+    ],
+    ids=["deleted", "moved", "resized", "enabled", "freed"],
+)
+def test_what_is_said_to_help_helps(world: World, way: str, done: Callable[[World, str], object]) -> None:
+    """A refused host would do once one way of each refusal has come true; not before."""
+    web = world.group("anti-affinity") if "web-2" in way else None
+    flavor = {**LARGE, "vcpus": 3} if "VCPU" in way else LARGE
+    one = world.boot("web-1", web, host="node1", flavor=flavor)
+    two = world.boot("web-2", web, host="node2", flavor={**flavor, "vcpus": 4} if web is None else flavor)
+    if "enabled" in way:
+        world.delete(two)
+        world.settle()
+        world.store.write_now(hosts.set_disabled, world.host_id("node2"), True)
+    before = of_host(of_server(world, one), "node2")
+    assert [way in against.ways for against in before.against] == [True]
+    done(world, two)
+    world.settle()
+    assert of_host(of_server(world, one), "node2").against == ()
 
 
 # -- Groups -------------------------------------------------------------------------------
