@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from berthold.api.policy import Policy
 from berthold.companions.image import EmbeddedImages, change
 from berthold.errors import Unavailable
 from berthold.moves import snapshot
@@ -341,3 +344,89 @@ def test_an_image_that_is_announced_too_late_does_not_stay(
     cloud.world.settle()
     asyncio.run(snapshot.announce(cloud.store, cloud.neighbours, move))
     assert cloud.world.picture()["snapshots"] == []
+
+
+# -- Images of servers on volumes ---------------------------------------------------------
+
+
+def copied(cloud: Any, server: str) -> str:
+    """An image of a server on volumes; its id."""
+    answer = cloud.act(server, "createImage", {"name": "snap"}, "ann")
+    assert answer.status == 202, answer.json
+    cloud.world.settle()
+    made: str = answer.json["image_id"]
+    return made
+
+
+def booted_from(cloud: Any, image_id: str, **fields: Any) -> Any:
+    wish = {"name": "copy", "flavorRef": "100", "imageRef": image_id, "networks": "none", **fields}
+    return cloud.post("/servers", {"server": wish}, "ann", "2.74")
+
+
+def test_a_server_on_volumes_is_copied_by_its_image(cloud: Any, on_volume: str) -> None:
+    made = image(cloud, copied(cloud, on_volume))
+    assert (made.status, made.size) == ("active", 0)
+    answer = booted_from(cloud, made.id)
+    assert answer.status == 202, answer.json
+    cloud.world.settle()
+    shown = cloud.shown(answer.json["server"]["id"])
+    assert (shown["status"], shown["image"]) == ("ACTIVE", "")
+    (attached,) = shown["os-extended-volumes:volumes_attached"]
+    (snapshot_row,) = cloud.world.rows("volume_snapshot")
+    (volume,) = [row for row in cloud.world.rows("volume") if row["id"] == attached["id"]]
+    assert (volume["snapshot_id"], volume["size"], volume["bootable"]) == (snapshot_row["id"], 1, True)
+    files = cloud.world.companions.volumes
+    old = [row for row in cloud.world.rows("volume") if row["id"] != attached["id"]]
+    contents = {files.path(row).read_bytes() for row in map(as_row, [volume, *old])}
+    assert len(contents) == 1
+
+
+def as_row(row: Any) -> Any:
+    return SimpleNamespace(**row)
+
+
+def test_other_devices_come_beside_those_of_the_image(cloud: Any, on_volume: str) -> None:
+    made = copied(cloud, on_volume)
+    more = [{"source_type": "blank", "destination_type": "volume", "volume_size": 2, "boot_index": None}]
+    answer = booted_from(cloud, made, block_device_mapping_v2=more)
+    assert answer.status == 202, answer.json
+    cloud.world.settle()
+    shown = cloud.shown(answer.json["server"]["id"])
+    assert len(shown["os-extended-volumes:volumes_attached"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ({"uuid": None}, "needs the snapshot's uuid"),
+        ({"uuid": "00000000-0000-4000-8000-000000000000"}, "could not be found"),
+        ({"destination_type": "local"}, "destination_type local is not offered"),
+    ],
+)
+def test_a_snapshot_that_cannot_be_started_from_is_400(
+    cloud: Any, fault: Any, on_volume: str, device: Any, words: str
+) -> None:
+    copied(cloud, on_volume)
+    (row,) = cloud.world.rows("volume_snapshot")
+    usual = {"source_type": "snapshot", "destination_type": "volume", "uuid": row["id"], "boot_index": 0}
+    answer = booted_from(cloud, "", block_device_mapping_v2=[{**usual, **device}])
+    assert words in fault(answer, 400)
+    bobs = {"server": {"name": "x", "flavorRef": "100", "networks": "none"}}
+    bobs["server"]["block_device_mapping_v2"] = [usual]
+    assert "could not be found" in fault(cloud.post("/servers", bobs, "bob", "2.74"), 400)
+
+
+def test_an_image_that_names_devices_in_an_unknown_form_is_400(cloud: Any, fault: Any) -> None:
+    cloud.host()
+    cloud.flavor("100", disk=1)
+    for junk in ("[", "7", '[{"boot_index": "x"}]', "{}"):
+        made = cloud.image(properties={"block_device_mapping": junk})
+        assert "in no form that is known" in fault(booted_from(cloud, made), 400)
+
+
+def test_an_operator_may_forbid_it(cloud: Any, fault: Any, on_volume: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text('"os_compute_api:servers:create_image:allow_volume_backed": "!"\n')
+    cloud.app = cloud.over_http(policy=Policy(file))
+    fault(cloud.act(on_volume, "createImage", {"name": "snap"}, "ann"), 403)
+    assert cloud.world.rows("volume_snapshot") == []

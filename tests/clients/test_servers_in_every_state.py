@@ -8,6 +8,7 @@ from client_rows import (
     CIRROS,
     FLAVOR,
     HOSTS,
+    ON_VOLUME,
     RESCUED,
     SHELVED,
     STOPPED,
@@ -28,7 +29,7 @@ BEGINNING = [
     ),
     step(
         "server create --boot-from-volume 1 --image cirros --flavor 100 --wait sv",
-        {**ACTIVE, "image": "N/A (booted from volume)"},
+        {**ACTIVE, "image": ON_VOLUME},
     ),
 ]
 
@@ -50,7 +51,11 @@ AT_HOME = [
     step("server image create --name snap --property a=b --wait s1", {"name": "snap", "status": "active"}),
     step("server image create --name second s1", {"id": UUID, "name": "second"}),
     step("image show snap", {"status": "active", "size": FILLED, "visibility": "private"}),
-    step("server image create --name volumes sv", Refusal("409.*starts from a volume")),
+    # The image of a server on volumes holds no bytes: it names snapshots of them.
+    step("server image create --name volumes --wait sv", {"name": "volumes", "status": "active", "size": 0}),
+    step("volume snapshot list -c Name -c Status -f value", "volumes /dev/vda available"),
+    step("server create --image volumes --flavor 100 --wait sw", {**ACTIVE, "image": ON_VOLUME}),
+    step("server delete --wait sw"),
     step(
         "server rebuild --image snap --name renamed --property tier=gold --wait s1",
         {"id": UUID, "name": "renamed", "image": Like(r"snap \([0-9a-f-]{36}\)"), "adminPass": FILLED},
@@ -117,7 +122,7 @@ END = [
     step("server restore s1", Refusal("409.*Cannot 'restore' instance")),
     step("server delete --wait s1 sv"),
     step("server list", []),
-    step("image delete snap second"),
+    step("image delete snap second volumes"),
     step("image list", [{"ID": UUID, "Name": "cirros", "Status": "active"}]),
 ]
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from berthold.errors import WrongState
+from berthold.companions import quotas
 from berthold.lab.furniture import add_image, add_volume
 from berthold.lab.world import PROJECT, World, now
 from berthold.moves import begin
-from berthold.neighbours import snapshot_id
+from berthold.neighbours import snapshot_id, volume_snapshot_id
+from by_hand import step_until
 
 
 @pytest.fixture
@@ -76,7 +78,64 @@ def test_a_server_that_is_deleted_during_its_snapshot_leaves_none(world: World) 
     assert [row["name"] for row in world.rows("image")] == ["cirros"]
 
 
-def test_a_server_that_starts_from_a_volume_has_no_disk_to_make_an_image_of(world: World) -> None:
-    server = world.boot("web", volumes=[{"volume_id": add_volume(world), "boot_index": 0}])
-    with pytest.raises(WrongState, match="starts from a volume"):
-        snapshot(world, server)
+@pytest.fixture
+def on_volumes(world: World) -> str:
+    """A server that starts from a volume of 1 GiB and has another."""
+    volumes = [
+        {"volume_id": add_volume(world, name), "boot_index": index}
+        for name, index in (("root", 0), ("data", None))
+    ]
+    return world.boot("web", volumes=volumes)
+
+
+def test_the_image_of_a_server_on_volumes_names_a_snapshot_of_each(world: World, on_volumes: str) -> None:
+    move = snapshot(world, on_volumes, purpose="backup")
+    assert world.status(on_volumes).task_state == "image_snapshot"
+    world.settle()
+    made = image(world, snapshot_id(move))
+    assert (made["name"], made["status"], made["size"]) == ("snap", "active", 0)
+    assert made["properties"]["purpose"] == "backup"
+    assert made["properties"]["root_device_name"] == "/dev/vda"
+    devices = json.loads(made["properties"]["block_device_mapping"])
+    taken = {row["id"]: row for row in world.rows("volume_snapshot")}
+    assert [(d["device_name"], d["boot_index"]) for d in devices] == [("/dev/vda", 0), ("/dev/vdb", None)]
+    assert {device["snapshot_id"] for device in devices} == set(taken)
+    assert {(row["status"], row["name"]) for row in taken.values()} == {
+        ("available", "snap /dev/vda"),
+        ("available", "snap /dev/vdb"),
+    }
+    world.delete(on_volumes)
+    world.settle()
+    assert len(world.rows("volume_snapshot")) == 2
+
+
+def test_a_snapshot_of_volumes_that_is_repeated_is_one(world: World, on_volumes: str) -> None:
+    (volume_id, *_) = sorted(volume["volume_id"] for volume in world.server(on_volumes)["volumes"])
+    volumes = world.companions.volumes
+    taken = [now(volumes.snapshot(volume_id, "move", name="a")) for _ in range(2)]
+    assert taken[0] == taken[1]
+    assert taken[0].id == volume_snapshot_id("move", volume_id)
+    assert len(world.rows("volume_snapshot")) == 1
+    for _ in range(2):
+        now(volumes.undo_snapshot(volume_id, "move"))
+    assert world.rows("volume_snapshot") == []
+    assert list(volumes.snapshots.files.directory.iterdir()) == []
+
+
+def test_a_quota_that_is_too_small_leaves_nothing_of_it(world: World, on_volumes: str) -> None:
+    world.store.write_now(quotas.set_limits, PROJECT, {"snapshots": 1})
+    move = snapshot(world, on_volumes)
+    world.settle()
+    assert world.move(move)["state"] == "undone"
+    assert "snapshots" in world.move(move)["failure"]["message"]
+    assert world.status(on_volumes).status == "ACTIVE"
+    assert (world.rows("volume_snapshot"), world.picture()["snapshots"]) == ([], [])
+
+
+def test_deleted_during_its_snapshot_it_leaves_no_snapshots_of_volumes(world: World, on_volumes: str) -> None:
+    move = snapshot(world, on_volumes)
+    step_until(world, move, "make image")
+    assert len(world.rows("volume_snapshot")) == 2
+    world.delete(on_volumes)
+    world.settle()
+    assert (world.rows("volume_snapshot"), world.picture()["snapshots"]) == ([], [])

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from berthold.api.call import Call
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas.servers import Device, NewServer
@@ -18,6 +20,15 @@ from berthold.neighbours import Actor, Image
 
 INVALID = "Block Device Mapping is Invalid: "
 ZERO_DISK = "os_compute_api:servers:create:zero_disk_flavor"
+
+
+class NamedDevice(msgspec.Struct):
+    """What an image says of one block device, as far as it matters here."""
+
+    snapshot_id: str | None = None
+    boot_index: int | None = None
+    volume_size: int | None = None
+    delete_on_termination: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,10 +44,12 @@ class Boot:
 async def chosen(call: Call, wish: NewServer, flavor: dict[str, Any], copies: int) -> Boot:
     """What the wish boots from. Raises `Malformed`, or `NotAllowed` for a flavor without disk."""
     image_id = (wish.image or "").rsplit("/", 1)[-1] or None
+    image = await image_named(call, image_id) if image_id else None
     devices = [device for device in wish.devices if not _is_local(device, image_id)]
+    if image is not None and not any(device.boot_index == 0 for device in devices):
+        devices = [*_mapped(image), *devices]
     local = image_id is not None and not any(device.boot_index == 0 for device in devices)
     _check_order(devices, local)
-    image = await image_named(call, image_id) if image_id else None
     if local and image is not None:
         _check_fits(call, image, flavor)
     volumes = []
@@ -74,6 +87,28 @@ def traits(image: Image | None) -> dict[str, str]:
                 raise Malformed(f"The image's property {name} must be required or forbidden.")
             found[name.removeprefix("trait:")] = value
     return found
+
+
+def _mapped(image: Image) -> list[Device]:
+    """The block devices that an image of a server with volumes names. Raises `Malformed`."""
+    try:
+        named = msgspec.json.decode(
+            image.properties.get("block_device_mapping") or "[]", type=list[NamedDevice]
+        )
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise Malformed(f"Image {image.id} names block devices in no form that is known.") from error
+    return [
+        Device(
+            source_type="snapshot",
+            destination_type="volume",
+            uuid=device.snapshot_id,
+            boot_index=device.boot_index,
+            volume_size=device.volume_size,
+            delete_on_termination=device.delete_on_termination,
+        )
+        for device in named
+        if device.snapshot_id
+    ]
 
 
 def _is_local(device: Device, image_id: str | None) -> bool:
@@ -145,7 +180,7 @@ async def _volume(call: Call, device: Device, copies: int) -> dict[str, Any]:
     if device.source_type == "volume":
         return wish | {"volume_id": await _existing(call, device, copies)}
     if device.source_type == "snapshot":
-        raise Malformed(INVALID + "volume snapshots are not offered by this cloud yet.")
+        return wish | await _copied(call, device)
     if device.volume_size is None:
         raise Malformed(
             INVALID + f"{device.source_type} devices with destination_type 'volume' need a volume_size."
@@ -161,6 +196,23 @@ async def _volume(call: Call, device: Device, copies: int) -> dict[str, Any]:
             raise Malformed(INVALID + f"volume_size is smaller than the image's min_disk {image.min_disk}.")
         wish["image_id"] = image.id
     return wish
+
+
+async def _copied(call: Call, device: Device) -> dict[str, Any]:
+    """A volume to make with what a snapshot holds."""
+    if not device.uuid:
+        raise Malformed(INVALID + "a snapshot device needs the snapshot's uuid.")
+    with named_in_the_body():
+        owner = call.as_member_of(call.actor.project_id)
+        snapshot = await call.services.neighbours.volumes.get_snapshot(owner, device.uuid)
+    if snapshot.status != "available":
+        raise Malformed(f"Invalid snapshot: snapshot {snapshot.id} is {snapshot.status}, not available.")
+    if device.boot_index == 0 and not snapshot.bootable:
+        raise Malformed(f"Block Device {snapshot.id} is not bootable.")
+    size = device.volume_size or snapshot.size
+    if size < snapshot.size:
+        raise Malformed(INVALID + f"volume_size is smaller than the snapshot's {snapshot.size} GiB.")
+    return {"size": size, "snapshot_id": snapshot.id, "volume_type": device.volume_type}
 
 
 async def _existing(call: Call, device: Device, copies: int) -> str:

@@ -25,6 +25,7 @@ from berthold.ledger.store import Tx
 from berthold.moves import begin, snapshot, wishes
 from berthold.neighbours import Image, snapshot_id
 
+IMAGE_OF_VOLUMES = "os_compute_api:servers:create_image:allow_volume_backed"
 WITH_ID = Version(2, 45)
 RESCUES_VOLUMES = Version(2, 87)
 OVERWRITES_VOLUMES = Version(2, 93)
@@ -110,7 +111,8 @@ def _rescue(tx: Tx, call: Call, server_id: str, image_id: str | None) -> None:
 
 
 async def create_image(call: Call, server_id: str, wish: bodies.CreateImage) -> dict[str, str] | None:
-    """Make an image of the server's disk; since 2.45 the answer has its id, before that the header."""
+    """Make an image of the server's disk, or of the volumes that it starts from; since 2.45 the answer
+    has its id, before that the header."""
     check_metadata(wish.metadata)
     move = await call.store.write(_create_image, call, server_id, wish)
     await snapshot.announce(call.store, call.services.neighbours, move)
@@ -121,7 +123,8 @@ async def create_image(call: Call, server_id: str, wish: bodies.CreateImage) -> 
 
 
 def _create_image(tx: Tx, call: Call, server_id: str, wish: bodies.CreateImage) -> str:
-    unlocked(tx, call, server_id)
+    if snapshot.starts_from_volume(unlocked(tx, call, server_id)):
+        call.must(IMAGE_OF_VOLUMES)
     plan = {"name": wish.name, "metadata": wish.metadata}
     return begin.begin(tx, "snapshot", server_id, by(call), plan)
 

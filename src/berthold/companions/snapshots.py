@@ -32,8 +32,11 @@ class Snapshots:
         self.files = Files(directory)
 
     async def take(self, of: Row[Any], path: Path, fields: dict[str, Any]) -> Row[Any]:
-        """Copy a volume, `of`, whose bytes are at `path`. What fails leaves no snapshot."""
+        """Copy a volume, `of`, whose bytes are at `path`. What fails leaves no snapshot. With an "id" in
+        `fields` it may be repeated: the snapshot of that id is taken once."""
         row = await self.store.write(begin, of, fields)
+        if row.status == "available":
+            return row
         name = f"{row.id}.{self.store.clock.new_id()}"
         try:
             if self.store.inline:
@@ -114,7 +117,11 @@ def _missing(snapshot_id: str) -> NotFound:
 
 
 def begin(tx: Tx, of: Row[Any], fields: dict[str, Any]) -> Row[Any]:
-    """A snapshot that is `creating`, of a volume as it was seen; `OverQuota` without room for it."""
+    """A snapshot that is `creating`, of a volume as it was seen, or the one of that id as it is;
+    `OverQuota` without room for it."""
+    same = select(volume_snapshot).where(volume_snapshot.c.id == fields.get("id"))
+    if "id" in fields and (row := tx.execute(same).one_or_none()) is not None:
+        return row
     values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
     values |= {"project_id": of.project_id, "volume_id": of.id, "size": of.size, "status": "creating"}
     values |= {"bootable": of.bootable, "image_metadata": of.image_metadata}

@@ -21,10 +21,10 @@ from berthold.companions import quotas
 from berthold.companions.files import Files, copy_sparse, storage_speaks
 from berthold.companions.image import EmbeddedImages, image_of
 from berthold.companions.schema import image, volume, volume_attachment, volume_parting
-from berthold.companions.snapshots import Snapshots, ready_snapshot
+from berthold.companions.snapshots import Snapshots, ready_snapshot, snapshot_of
 from berthold.errors import Failure, Malformed, NotFound, Unavailable, WrongState
 from berthold.ledger.store import Store, Tx, clock_of, insert, now
-from berthold.neighbours import Actor, Volume
+from berthold.neighbours import Actor, Volume, VolumeSnapshot, volume_snapshot_id
 
 T = TypeVar("T")
 
@@ -64,11 +64,12 @@ class EmbeddedVolumes:
         name: str,
         size: int,
         image_id: str | None = None,
+        snapshot_id: str | None = None,
         volume_type: str | None = None,
     ) -> Volume:
         if volume_type not in (None, VOLUME_TYPE):
             raise NotFound(f"volume type {volume_type} could not be found")
-        fields = {"name": name, "size": size, "image_id": image_id}
+        fields = {"name": name, "size": size, "image_id": image_id, "snapshot_id": snapshot_id}
         row = await self.store.write(begin, project_id, move, fields)
         if row.status == "deleted":
             raise WrongState(f"volume {name!r} of move {move} was deleted; it is not made again")
@@ -81,6 +82,19 @@ class EmbeddedVolumes:
         file = await self.store.write(undo_begin, project_id, move, name)
         if file is not None:
             self.files.remove(file)
+
+    async def get_snapshot(self, actor: Actor, snapshot_id: str) -> VolumeSnapshot:
+        return snapshot_from(await self.store.read(snapshot_of, actor, snapshot_id))
+
+    async def snapshot(self, volume_id: str, move: str, *, name: str) -> VolumeSnapshot:
+        row = await self.store.read(volume_row, volume_id)
+        if row.status not in READY:
+            raise WrongState(f"volume {row.id} is {row.status}; no snapshot can be taken of it")
+        fields = {"id": volume_snapshot_id(move, volume_id), "name": name}
+        return snapshot_from(await self.snapshots.take(row, self.path(row), fields))
+
+    async def undo_snapshot(self, volume_id: str, move: str) -> None:
+        await self.snapshots.delete(volume_snapshot_id(move, volume_id))
 
     async def fill(self, row: Row[Any]) -> None:
         """Write a volume's bytes, as its row asks, and make it available. May be repeated."""
@@ -161,6 +175,11 @@ def volume_from(row: Row[Any], holder: Row[Any] | None) -> Volume:
     )
 
 
+def snapshot_from(row: Row[Any]) -> VolumeSnapshot:
+    """A snapshot's row as moves and the compute API see it."""
+    return VolumeSnapshot(row.id, row.volume_id, row.status, row.size, row.bootable)
+
+
 def _facts_of(of: Row[Any]) -> dict[str, Any]:
     return {"bootable": of.bootable, "image_metadata": of.image_metadata}
 
@@ -237,9 +256,11 @@ def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) 
     first = and_(volume.c.move_id == move_id, volume.c.name == fields["name"])
     if move_id is not None and (row := tx.execute(select(volume).where(first)).one_or_none()) is not None:
         return row
+    owner = Actor(user_id="", user_name="", project_id=project_id, project_name="")
     if fields.get("image_id"):
-        owner = Actor(user_id="", user_name="", project_id=project_id, project_name="")
         image_of(tx, owner, fields["image_id"])
+    if move_id is not None and fields.get("snapshot_id"):
+        snapshot_of(tx, owner, fields["snapshot_id"])
     values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
     made = insert(tx, volume).values(project_id=project_id, status="creating", move_id=move_id, **values)
     made = made.on_conflict_do_nothing(index_elements=["move_id", "name"]).returning(volume)

@@ -31,7 +31,7 @@ from berthold.agent.protocol import Ask, Fenced, Take
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
 from berthold.clock import SeededClock
-from berthold.companions import image, volume
+from berthold.companions import image, snapshots, volume
 from berthold.database import metadata
 from berthold.errors import Stale
 from berthold.lab.turns import LabStore, Turn, now, turn
@@ -316,6 +316,7 @@ class World:
             "network_port",
             "network_address",
             "volume_attachment",
+            "volume_snapshot",
         )
         shown: dict[str, list[Mapping[str, Any]]] = {
             name: [{k: v for k, v in row.items() if k not in volatile} for row in self.rows(name)]
@@ -356,6 +357,7 @@ class World:
         self.store.bus.wake(["hosts"])
         for files, naming in (
             (self.companions.volumes.files, volume.files_named),
+            (self.companions.volumes.snapshots.files, snapshots.files_named),
             (self.companions.images.files, image.files_named),
         ):
             if present := list(files.directory.iterdir()):

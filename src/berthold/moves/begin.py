@@ -7,13 +7,14 @@ means begun, not done: once this is committed the move survives any crash (A1).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import claims, hosts, moves, servers
 from berthold.ledger.store import Tx
 from berthold.moves import volumes, waiting
+from berthold.moves.snapshot import starts_from_volume
 from berthold.moves.status import status_of
 from berthold.records import actions
 
@@ -136,9 +137,10 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
     server = hold(tx, server_id, by)
     if kind == "delete":
         return _delete(tx, server, by)
-    home = ready(tx, server, BEGINNINGS[kind])
-    if kind == "snapshot" and server["image_id"] is None and server["volumes"]:
-        raise WrongState(f"Instance {server_id} starts from a volume: make a snapshot of that instead.")
+    beginning = BEGINNINGS[kind]
+    if kind == "snapshot" and starts_from_volume(server):
+        beginning = replace(beginning, playbook="snapshot-of-volumes")
+    home = ready(tx, server, beginning)
     if name := wish.get("host"):
         check_host(tx, name, home)
     if flavor := wish.get("flavor"):
@@ -146,7 +148,7 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
         servers.recharge(
             tx, server_id, max(server["cores"], flavor["vcpus"]), max(server["ram"], flavor["ram"])
         )
-    return begin_at(tx, server, home, by, BEGINNINGS[kind], wish)
+    return begin_at(tx, server, home, by, beginning, wish)
 
 
 def attach_volume(

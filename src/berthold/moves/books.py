@@ -29,7 +29,7 @@ from berthold.moves.power import (
 from berthold.moves.rebuild import REBUILD, RESCUE, UNRESCUE
 from berthold.moves.resize import CONFIRM_RESIZE, RESIZE, REVERT_RESIZE
 from berthold.moves.shelve import OFFLOAD, SHELVE, SHELVE_AND_OFFLOAD, UNSHELVE, UNSHELVE_AT_HOME
-from berthold.moves.snapshot import SNAPSHOT
+from berthold.moves.snapshot import SNAPSHOT, SNAPSHOT_OF_VOLUMES
 from berthold.moves.soft_delete import CONFIRM_AND_SOFT_DELETE, RESTORE, SOFT_DELETE
 from berthold.moves.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
@@ -68,6 +68,7 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         RESCUE,
         UNRESCUE,
         SNAPSHOT,
+        SNAPSHOT_OF_VOLUMES,
         ATTACH_VOLUME,
         DETACH_VOLUME,
     )

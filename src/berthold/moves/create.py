@@ -68,6 +68,7 @@ async def _make(neighbours: Neighbours, scene: Scene, number: int, wish: Mapping
         name=volume_name(scene.server, number),
         size=wish["size"],
         image_id=wish.get("image_id"),
+        snapshot_id=wish.get("snapshot_id"),
         volume_type=wish.get("volume_type"),
     )
     return made.id

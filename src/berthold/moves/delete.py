@@ -24,6 +24,7 @@ from berthold.moves.playbook import (
     every_claimed_host,
 )
 from berthold.moves.shelve import remove_image
+from berthold.moves.snapshot import undo_copies
 from berthold.neighbours import Neighbours
 
 
@@ -39,6 +40,7 @@ async def let_volumes_go(neighbours: Neighbours, scene: Scene) -> None:
     await remove_image(neighbours, scene)
     if unfinished := scene.wish.get("unfinished_image"):
         await neighbours.images.undo_snapshot(scene.server["project_id"], unfinished)
+        await undo_copies(neighbours, scene.server, unfinished)
     if unfinished := scene.wish.get("unfinished_create"):
         await undo_volumes(neighbours, scene.server, unfinished, scene.wish["unfinished_volumes"])
 

@@ -59,6 +59,17 @@ class Volume:
 
 
 @dataclass(frozen=True)
+class VolumeSnapshot:
+    """A whole copy of a volume. `size` in GiB; `bootable` if the volume was."""
+
+    id: str
+    volume_id: str
+    status: str
+    size: int
+    bootable: bool
+
+
+@dataclass(frozen=True)
 class Network:
     id: str
     name: str
@@ -84,6 +95,11 @@ class Identity(Protocol):
 def snapshot_id(move: str) -> str:
     """The id of the image that is made for a move: known before the image is."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"snapshot of {move}"))
+
+
+def volume_snapshot_id(move: str, volume_id: str) -> str:
+    """The id of the snapshot that is taken of a volume for a move: known before the snapshot is."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"snapshot of volume {volume_id} for {move}"))
 
 
 class Images(Protocol):
@@ -132,14 +148,29 @@ class Volumes(Protocol):
         name: str,
         size: int,
         image_id: str | None = None,
+        snapshot_id: str | None = None,
         volume_type: str | None = None,
     ) -> Volume:
-        """Make a volume for a server's disk; ready when this returns. One per (move, name)."""
+        """Make a volume for a server's disk, blank or with what an image or a snapshot of the project
+        holds; ready when this returns. One per (move, name)."""
         ...
 
     async def undo_create(self, project_id: str, move: str, *, name: str) -> None:
         """Remove what `create` made for (move, name), if it did, and take it back from whoever has
         it; a late `create` is refused with `WrongState`."""
+        ...
+
+    async def get_snapshot(self, actor: Actor, snapshot_id: str) -> VolumeSnapshot:
+        """A snapshot of the actor's project."""
+        ...
+
+    async def snapshot(self, volume_id: str, move: str, *, name: str) -> VolumeSnapshot:
+        """Take a snapshot of a volume for its project; complete when this returns. One per (move, volume),
+        with the id `volume_snapshot_id(move, volume_id)`: repeated it answers the same snapshot."""
+        ...
+
+    async def undo_snapshot(self, volume_id: str, move: str) -> None:
+        """Remove what `snapshot` took of the volume for the move, if it did."""
         ...
 
     async def attach(
