@@ -82,7 +82,8 @@ MIGRATION = {
 
 def at(book: str, line: int, state: str = "running") -> dict[str, Any]:
     parked = book == "resize" and line == len(PLAYBOOKS[book].lines) - 1
-    return {"playbook": book, "state": "waiting" if parked else state, "line": line, "failure": {}}
+    state = "waiting" if parked else state
+    return {"playbook": book, "state": state, "line": line, "facts": {}, "failure": {}}
 
 
 @pytest.mark.parametrize("book", SEEN)
