@@ -215,17 +215,36 @@ def test_another_machine_under_its_name_is_refused_while_servers_are_claimed_the
     assert host_status(world, "node1") == "up"
 
 
-def test_a_host_that_returns_under_another_name_destroys_nothing(make_world: MakeWorld) -> None:
+@pytest.mark.parametrize("is_dead", [False, True], ids=["it is renamed", "it was evacuated, and is renamed"])
+def test_a_machine_is_refused_under_another_name_while_servers_are_claimed_on_it(
+    make_world: MakeWorld, is_dead: bool
+) -> None:
+    world, one = dead(make_world) if is_dead else (make_world(node1=4, node2=4), "")
+    if is_dead:
+        evacuate(world, one)
+        world.settle()
+    else:
+        one = world.boot("one", host="node1")
+    before, there = holds(world, one), guest(world, "node1", one)
+    renamed = msgspec.structs.replace(world.agents["node1"].driver.hello(), name="node1b")
+    with pytest.raises(Fenced, match="registered as node1 and servers are claimed there"):
+        now(world.door.register(renamed))
+    assert {row["name"] for row in world.rows("host")} == {"node1", "node2"}
+    assert (holds(world, one), guest(world, "node1", one)) == (before, there)
+    world.restart_agent("node1")
+    world.settle()
+    world.delete(one)
+    world.settle()
+    assert now(world.door.register(renamed)).epoch == 1  # with nothing on it, it is a host like any other
+
+
+def test_a_machine_that_has_lost_its_key_and_its_name_destroys_nothing(make_world: MakeWorld) -> None:
     world = make_world(node1=4, node2=4)
     one = world.boot("one", host="node1")
     hello = world.agents["node1"].driver.hello()
-    renamed = now(
-        world.door.register(
-            Hello(name="node1b", key=hello.key, inventory=hello.inventory, guests=hello.guests)
-        )
-    )
+    renamed = now(world.door.register(msgspec.structs.replace(hello, name="node1b", key="new")))
     with capture_logs() as logs:
-        now(world.door.report(Report(renamed.host, renamed.epoch, world.agents["node1"].driver.guests())))
+        now(world.door.report(Report(renamed.host, renamed.epoch, hello.guests)))
     assert [(log["event"], log["server"]) for log in logs] == [("guest without claim", one)]
     assert [ask for ask in world.rows("ask") if ask["host_id"] == renamed.host] == []
     assert guest(world, "node1", one) == ("running", 1)

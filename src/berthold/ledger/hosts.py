@@ -68,8 +68,15 @@ def register(
     """An agent introduces its host: a new host, or an old one at a new epoch.
 
     Asks that nobody has answered are for the new epoch from now on. Raises `Refused` M5 when
-    another machine (another `key`) already holds servers under this name.
+    another machine (another `key`) already holds servers under this name, or this machine under
+    another: a server whose host seems dead would be made anew while it runs here.
     """
+    if former := _servers_of_machine(tx, key, but=name):
+        raise Refused(
+            "M5",
+            f"this machine is registered as {former} and servers are claimed there; start its agent under"
+            " that name, or move those servers first",
+        )
     known = tx.execute(select(host.c.id).where(host.c.name == name)).scalar()
     if known is None:
         known = _introduce(tx, name, key, zone)
@@ -92,6 +99,15 @@ def register(
     inventories.set_traits(tx, known, traits)
     heard(tx, [known])
     return Locked(known, name, come_back(tx, known), epoch)
+
+
+def _servers_of_machine(tx: Tx, key: str, but: str) -> str | None:
+    """Under which other name servers are claimed on the machine, if there is one."""
+    claimed = exists().where(claim.c.host_id == host.c.id)
+    former: str | None = tx.execute(
+        select(host.c.name).where(host.c.agent_key == key, host.c.name != but, claimed)
+    ).scalar()
+    return former
 
 
 def _introduce(tx: Tx, name: str, key: str, zone: str) -> str:
