@@ -130,8 +130,9 @@ def test_a_group_that_has_arrived_is_not_taken_back(world: World) -> None:
             word(world, group)
 
 
-def test_what_was_kept_on_the_way_back_may_go_either_way(world: World) -> None:
-    group, servers = half_way(world)
+@pytest.mark.parametrize("stopped", [(), (2,)], ids=str)
+def test_what_was_kept_on_the_way_back_may_go_either_way(world: World, stopped: tuple[int, ...]) -> None:
+    group, servers = half_way(world, stopped)
     world.faults_of["node1"].plan("refuse", verb="prepare", server=servers[1], times=50)
     back(world, group)
     world.settle()

@@ -40,17 +40,13 @@ WAITS_TO_GO = Park("wait to go", task="migrating", migration="queued")
 WAITS_FOR_ALL = Park("wait for all", task="migrating", migration="post-migrating")
 
 
-def _was_there(scene: Scene) -> bool:
-    """Whether it comes back to a host that it left in this group move, and that has its disk still."""
-    return any(claim.host_id == scene.move["target_id"] for claim in scene.claims_in("source"))
-
-
 def new_target(scene: Scene) -> list[str]:
-    return [] if _was_there(scene) else target(scene)
+    """A host that it comes back to has its disk still, as it is."""
+    return [] if scene.facts.get("was_there") else target(scene)
 
 
 def source_of_new_target(scene: Scene) -> list[str]:
-    return [] if _was_there(scene) else source(scene)
+    return [] if scene.facts.get("was_there") else source(scene)
 
 
 def elsewhere(scene: Scene) -> list[str]:

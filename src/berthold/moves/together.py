@@ -277,8 +277,9 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
     here = next(claim for claim in standing if claim.role == "home")
     if here.host_id == goal_id:
         return False
-    there = next(claim for claim in standing if claim.host_id == goal_id)
-    way = _way(server, here, there)
+    # Whoever has arrived once has lived on both hosts, and comes back to either.
+    was_there = bool(part["facts"].get("was_there")) or part["line"] > 0
+    way = _way(server, here, was_there)
     number = actions.begin(
         tx,
         request_id=by.request_id,
@@ -294,7 +295,7 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
         playbook=way.playbook,
         request_id=by.request_id,
         # Its lines may have been asked before: they are asked anew.
-        facts={"action": number, "round": part["facts"].get("round", 0) + 1},
+        facts={"action": number, "was_there": was_there, "round": part["facts"].get("round", 0) + 1},
         line=1,
         kind=way.kind,
         source_id=here.host_id,
@@ -304,10 +305,9 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
     return True
 
 
-def _way(server: Row, here: claims.Claim, there: claims.Claim) -> Way:
+def _way(server: Row, here: claims.Claim, was_there: bool) -> Way:
     """A host that is fenced sends nothing any more; but a stopped member's disk is still where it was."""
-    disk_is_there = server["condition"] == "stopped" and there.role == "source"
-    if here.host_status == "fenced" and not disk_is_there:
+    if here.host_status == "fenced" and not (was_there and server["condition"] == "stopped"):
         return ANEW
     return ALIVE if server["condition"] == "active" else COLD
 
