@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 from starlette.applications import Starlette
 
+from berthold import cloud
 from berthold.api import metrics
 from berthold.errors import Unavailable
 from berthold.lab.world import World
@@ -27,8 +28,10 @@ def world() -> Iterator[World]:
 
 
 def asked(store: Store) -> httpx.Response:
-    app = Starlette(routes=metrics.routes(store))
+    return get(Starlette(routes=metrics.routes(store)))
 
+
+def get(app: Starlette) -> httpx.Response:
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as client:
@@ -78,3 +81,10 @@ def test_a_database_that_does_not_answer_is_a_503(world: World, monkeypatch: pyt
     monkeypatch.setattr(world.store, "read", gone)
     answer = asked(world.store)
     assert (answer.status_code, answer.text) == (503, "the database does not answer; try again in a moment")
+
+
+def test_a_cloud_serves_it_without_a_token(world: World) -> None:
+    app = cloud.application(world.companions, world.settings, world.door, "hush")
+    answer = get(app)
+    assert answer.status_code == 200
+    assert 'berthold_promise_violations{rule="G1"} 0.0' in answer.text
