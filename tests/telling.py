@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from berthold.agent.protocol import Ask, Fenced
 from berthold.errors import Failure, NotFound
 from berthold.lab.scenarios import always
 from berthold.lab.world import World
@@ -161,10 +162,10 @@ class Story:
             self._note(host, f"{asked.verb} {self._name(asked.server)}: {said}")
         return True
 
-    def _asked(self, host: str) -> Any:
+    def _asked(self, host: str) -> Ask | None:
         try:
             return next(iter(self.world.asks(host)), None)
-        except Exception:
+        except Fenced:
             return None
 
     def _can_go_on(self, under_way: list[str]) -> bool:
@@ -208,7 +209,7 @@ class Story:
 
     def _flush(self) -> None:
         if self._log:
-            wide = max(len(who) for who, what in self._log if what) if any(w for _, w in self._log) else 0
+            wide = max((len(who) for who, what in self._log if what), default=0)
             lines = [f"    {who:<{wide}}  {what}".rstrip() for who, what in self._log]
             self.lines.append("\n".join(lines))
             self._log = []
