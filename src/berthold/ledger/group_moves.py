@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import case, select, update
+from sqlalchemy import case, select, text, update
 
 from berthold.errors import NotFound
 from berthold.ledger import schema, seats
@@ -82,7 +82,7 @@ def latest(tx: Tx, group_id: str) -> Mapping[str, Any] | None:
 
 def unfinished(tx: Tx) -> list[str]:
     """Every group move that is not done, oldest first."""
-    standing = select(group_move.c.id).where(group_move.c.state != "done")
+    standing = select(group_move.c.id).where(text("state <> 'done'"))
     return list(tx.execute(standing.order_by(group_move.c.created_at, group_move.c.id)).scalars())
 
 

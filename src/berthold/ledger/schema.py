@@ -322,6 +322,12 @@ Index(
     sqlite_where=text("state IN ('moving','settling')"),
 )
 Index("group_move_of_group", group_move.c.group_id, group_move.c.created_at)
+Index(
+    "group_move_to_do",
+    group_move.c.created_at,
+    postgresql_where=text("state <> 'done'"),
+    sqlite_where=text("state <> 'done'"),
+)
 
 # One durable saga. `playbook` is the list that it follows, `line` the next line to do (or,
 # while undoing, to undo). `until` is the end of its lease. Written by ledger/moves.py.

@@ -16,13 +16,13 @@ the group ends the rule (G4): each part then ends by itself, where it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from berthold.errors import NotFound, WrongState
 from berthold.ledger import claims, group_moves, moves, servers, view
-from berthold.ledger.store import Tx
+from berthold.ledger.store import Again, Tx
 from berthold.moves import steps
 from berthold.moves.begin import By
 from berthold.records import actions
@@ -207,7 +207,7 @@ def _head_for(tx: Tx, whole: Row, parts: list[Row], goal_id: str, by: By) -> Non
     group_moves.change(tx, whole["id"], goal_id=goal_id, **request)
     for part in parts:
         if part["state"] == "stuck":
-            moves.unstick(tx, part["id"])
+            _still(moves.unstick, tx, part["id"])
         elif part["state"] == "running" and part["target_id"] != goal_id:
             moves.recall(tx, part["id"])
         elif part["state"] == "waiting":
@@ -289,7 +289,8 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
         user_id=by.user_id,
         project_id=by.project_id,
     )
-    moves.resume(
+    _still(
+        moves.resume,
         tx,
         part["id"],
         playbook=way.playbook,
@@ -305,6 +306,14 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
     return True
 
 
+def _still(f: Callable[..., None], tx: Tx, part_id: str, **more: Any) -> None:
+    """Go on with a part that was seen to wait. A delete may have ended it since: then look again."""
+    try:
+        f(tx, part_id, **more)
+    except WrongState as changed:
+        raise Again(changed.message) from changed
+
+
 def _way(server: Row, here: claims.Claim, was_there: bool) -> Way:
     """A host that is fenced sends nothing any more; but a stopped member's disk is still where it was."""
     if here.host_status == "fenced" and not (was_there and server["condition"] == "stopped"):
@@ -317,7 +326,8 @@ def _settle(tx: Tx, part: Row, whole: Row) -> bool:
     one that brought it here has ended."""
     source_id, target_id = whole["source_id"], whole["target_id"]
     arrived = _waits_at(part) == target_id
-    moves.resume(
+    _still(
+        moves.resume,
         tx,
         part["id"],
         playbook="group-arrival" if arrived else "group-return",

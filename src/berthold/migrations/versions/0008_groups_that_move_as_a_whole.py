@@ -32,6 +32,14 @@ def upgrade() -> None:
     )
     op.create_index("group_move_of_group", "group_move", ["group_id", "created_at"], unique=False)
     op.create_index(
+        "group_move_to_do",
+        "group_move",
+        ["created_at"],
+        unique=False,
+        postgresql_where=sa.text("state <> 'done'"),
+        sqlite_where=sa.text("state <> 'done'"),
+    )
+    op.create_index(
         "g2_one_group_move",
         "group_move",
         ["group_id"],
