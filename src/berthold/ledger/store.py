@@ -47,6 +47,9 @@ STATEMENT_TIMEOUT_MS = 30_000
 TRIES = 20
 READ_TRIES = 3
 POSTGRESQL_CONNECTIONS = 6
+POSTGRESQL_READERS = 4
+# SQLite works in this process: more threads would only hand its interpreter's lock round.
+SQLITE_READERS = 2
 BUSY_MS = 10_000
 LOST = "the database was lost while it committed; look whether it was done"
 BUSY = "the database is too busy with this record; try again"
@@ -96,7 +99,7 @@ class Store:
         self.retries = 0
         one_writer = self.writer.dialect.name == "sqlite"
         self._writers = ThreadPoolExecutor(1 if one_writer else POSTGRESQL_CONNECTIONS, "write")
-        self._readers = ThreadPoolExecutor(4, "read")
+        self._readers = ThreadPoolExecutor(SQLITE_READERS if one_writer else POSTGRESQL_READERS, "read")
 
     async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `f(tx, …)` in a transaction that changes something; its result once committed.
