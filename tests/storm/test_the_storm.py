@@ -1,0 +1,182 @@
+"""A hundred storms, steered by Hypothesis: every operation at once, while everything fails.
+
+Each run makes at least 30 acknowledged operations, half of them on contended groups, and at least
+10 faults strike. After each of its turns every promise is asked for (`lab/storm/checks.py`), and
+when all is calm again nothing may be left over. What storms cannot miss is shown below: a ledger
+that has lost a constraint is found out within a few runs.
+
+Ten tests of ten runs, so that workers can share them; deterministic. `make storm` goes on from here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as some
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from sqlalchemy import MetaData, update
+from structlog.testing import capture_logs
+
+from berthold.database import metadata
+from berthold.lab.storm.faults import FAULTS_WORDS
+from berthold.lab.storm.operations import OPERATORS_WORDS, USERS_WORDS
+from berthold.lab.storm.runs import (
+    FAULTS_LEAST,
+    NUMBERS,
+    OPERATIONS_LEAST,
+    Broken,
+    Sea,
+    Storm,
+    run,
+    script,
+    shortest,
+)
+from berthold.lab.strategies import scheduler_only, unguarded_metadata
+from berthold.ledger import inventories, seats
+
+RUNS, PARTS = 100, 10
+STEPS = 50
+SETTINGS = settings(
+    max_examples=RUNS // PARTS + 1,  # it likes to draw the simplest one twice
+    stateful_step_count=STEPS,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+numbers = some.integers(0, NUMBERS - 1)
+
+
+@pytest.fixture(scope="module")
+def sea() -> Iterator[Sea]:
+    made = Sea()
+    yield made
+    made.close()
+
+
+class Weather(RuleBasedStateMachine):
+    """One storm. What it needs of each kind and has not got when Hypothesis ends, it draws itself."""
+
+    sea: Sea
+    storms: list[Storm]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aside = ExitStack()
+        self.aside.enter_context(capture_logs())
+        self.storm = Storm(self.sea)
+        self.broken = False
+
+    def _do(self, what: str, word: str, number: int) -> None:
+        self.broken = True
+        self.storm.play([(what, word, number)])  # type: ignore[list-item]
+        self.broken = False
+
+    @rule(word=some.sampled_from(USERS_WORDS), number=numbers)
+    def a_user_asks(self, word: str, number: int) -> None:
+        self._do("asks", word, number)
+
+    @rule(word=some.sampled_from(OPERATORS_WORDS), number=numbers)
+    def an_operator_asks(self, word: str, number: int) -> None:
+        self._do("asks", word, number)
+
+    @rule(word=some.sampled_from(FAULTS_WORDS), number=numbers)
+    def something_breaks(self, word: str, number: int) -> None:
+        self._do("breaks", word, number)
+
+    @rule(number=numbers)
+    def time_for_turns(self, number: int) -> None:
+        self._do("works", "", number)
+
+    def teardown(self) -> None:
+        with self.aside:
+            if not self.broken:
+                self.storm.fill()
+                self.storm.end()
+                self.storms.append(self.storm)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_ten_storms_break_no_promise_and_leave_nothing_behind(part: int, sea: Sea) -> None:
+    # The name is all that makes the parts differ: Hypothesis draws by it.
+    weather = type(f"Weather{part}", (Weather,), {"sea": sea, "storms": []})
+    run_state_machine_as_test(weather, settings=SETTINGS)
+    storms: list[Storm] = weather.storms  # type: ignore[attr-defined]
+    assert len({str(storm.lines) for storm in storms}) >= RUNS // PARTS
+    for storm in storms:
+        assert storm.operations >= OPERATIONS_LEAST
+        assert storm.faults >= FAULTS_LEAST
+        assert 2 * storm.contended >= storm.operations
+    done = sum((storm.acknowledged for storm in storms), Counter[str]())
+    print(f"{len(storms)} storms, {done.total()} operations: {dict(done.most_common())}")
+
+
+# -- What a storm cannot miss -----------------------------------------------------------------
+
+
+def found_out(sea: Sea, words: str, runs: int = 30) -> Broken:
+    """The first storm in which a promise is broken in such words."""
+    for seed in range(runs):
+        try:
+            run(sea, script(seed))
+        except Broken as broken:
+            if words in broken.problem:
+                return broken
+    raise AssertionError(f"{runs} storms, and none has found {words!r}")
+
+
+def without(*names: str) -> MetaData:
+    """All tables, without some of their constraints."""
+    copy = MetaData()
+    for table in metadata.sorted_tables:
+        bare = table.to_metadata(copy)
+        for constraint in [each for each in bare.constraints if each.name in names]:
+            bare.constraints.discard(constraint)
+    return copy
+
+
+@contextmanager
+def without_seats_and_places(*kept: str) -> Iterator[Sea]:
+    """The strategy of the bug report, for all policies but those that are `kept`."""
+    rules = {policy: seats.RULES[policy] for policy in kept}
+    with scheduler_only():
+        seats.RULES = rules
+        with closing(Sea(unguarded_metadata(), guarded=False)) as sea:
+            yield sea
+
+
+def test_a_ledger_that_asks_for_no_seat_is_found_out() -> None:
+    """G1: the judge tells it from the history, or from the guests alone."""
+    with without_seats_and_places("affinity") as sea:
+        assert found_out(sea, "of anti-affinity group").promise == "G1"
+
+
+def test_a_ledger_that_asks_for_no_place_is_found_out() -> None:
+    with without_seats_and_places("anti-affinity") as sea:
+        assert found_out(sea, "of affinity group").promise == "G2"
+
+
+def test_a_ledger_that_looks_before_it_takes_capacity_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C1: what is taken is added, whether it fits or not; the scheduler alone has looked."""
+    unguarded = (
+        update(inventories.inventory)
+        .where(*inventories.one_class)
+        .values(used=inventories.c.used + inventories.wanted)
+    )
+    monkeypatch.setattr(inventories, "USE", unguarded)
+    with closing(Sea(without("c1_capacity"), guarded=False)) as sea:
+        assert found_out(sea, "raises the use of host").promise == "C1"
+
+
+def test_the_shortest_history_breaks_the_same_promise_again() -> None:
+    with without_seats_and_places() as sea:
+        broken = found_out(sea, "of anti-affinity group")
+        short = shortest(sea, broken, tries=6)
+        assert len(short.lines) < len(broken.lines)
+        with pytest.raises(Broken) as again:
+            run(sea, short.lines, fill=False)
+        assert again.value.problem == short.problem
