@@ -29,7 +29,8 @@ def list_command(database_url: options.Database = None, data: options.Data = hom
 
     For each unfinished move: its server, its kind, the line that it is at and
     since when, and the conductor that works on it. One that is `waiting` is a
-    resize to be confirmed or reverted; one that is `stuck` needs an operator.
+    resize to be confirmed or reverted, or part of a whole-group move; one that
+    is `stuck` needs an operator.
     One that waits for a place says which hosts others on the move may free.
 
     Example:
