@@ -15,7 +15,7 @@ from typing import Any
 
 from berthold.agent.faults import Died, Kind
 from berthold.errors import Unavailable, WrongState
-from berthold.lab.furniture import add_network, add_volume
+from berthold.lab.furniture import KeptFiles, add_network, add_volume
 from berthold.lab.world import LARGE, World, with_settings
 from berthold.lab.world import now as run
 from berthold.ledger import hosts, servers
@@ -133,20 +133,21 @@ class Scene:
 
 
 @cache
-def _world(name: str, hosts: int) -> tuple[World, tuple[Any, ...], str | None]:
+def _world(name: str, hosts: int) -> tuple[World, tuple[Any, ...], KeptFiles, str | None]:
     world = World(hosts=hosts, settings=with_settings(retry_first_s=0.1, retry_last_s=1.0))
     add_network(world)
     add_volume(world)
     world.group("anti-affinity")
     server = PLAY[name].prepare(world)
-    return world, world.photograph(), server
+    return world, world.photograph(), KeptFiles(world), server
 
 
 @contextmanager
 def on_stage(name: str) -> Iterator[Scene]:
     """The play, begun: no line of it done."""
-    world, photograph, server = _world(name, 1 if name == "create" else 2)
+    world, photograph, files, server = _world(name, 1 if name == "create" else 2)
     world.restore(photograph)
+    files.bring_back()
     neighbours, write = world.runner.neighbours, world.store.write
     status = world.status(server).status if server else None
     before = world.picture()

@@ -46,14 +46,13 @@ def holdings(scene: Scene) -> str:
     return "; ".join(f"{host}: {what}" for host, what in sorted(found.items())) or "nothing"
 
 
+OWN = ("claim", "allocation", "seat", "network_port", "volume_attachment", "volume_snapshot")
+
+
 def left(world: World, server: str) -> list[str]:
     """All that there is of a server that is deleted."""
-    found = [
-        f"{table}: {row}"
-        for table in ("claim", "allocation", "seat", "network_port", "volume_attachment")
-        for row in world.rows(table)
-    ]
-    found += [f"image: {row['name']}" for row in world.rows("image") if row["name"].endswith("-shelved")]
+    found = [f"{table}: {row}" for table in OWN for row in world.rows(table)]
+    found += [f"image: {row['name']}" for row in world.rows("image") if "instance_uuid" in row["properties"]]
     found += [f"guest on {host}" for host in world.agents if world.ground.states(host)]
     return found
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from sqlalchemy import Row
 
 from berthold.companions import network as networks
@@ -36,3 +39,24 @@ def add_volume(world: World, name: str = "disk", size_gb: int = 1) -> str:
     row = world.store.write_now(make)
     now(world.companions.volumes.fill(row))
     return str(row.id)
+
+
+class KeptFiles:
+    """The files of a world's images and volumes as they are now. A photograph names them and has none, so
+    whoever goes back to it after something was deleted brings them back."""
+
+    def __init__(self, world: World) -> None:
+        four = world.companions
+        stores = (four.images.files, four.volumes.files, four.volumes.snapshots.files)
+        self._directory = tempfile.TemporaryDirectory(prefix="berthold-kept-")
+        self._kept = {file: self._link(file) for store in stores for file in store.directory.iterdir()}
+
+    def _link(self, file: Path) -> Path:
+        kept = Path(self._directory.name) / f"{file.parent.name}-{file.name}"
+        kept.hardlink_to(file)
+        return kept
+
+    def bring_back(self) -> None:
+        for file, kept in self._kept.items():
+            if not file.exists():
+                file.hardlink_to(kept)
