@@ -17,6 +17,7 @@ from dataclasses import replace
 import pytest
 
 from berthold.errors import Unavailable
+from berthold.lab.furniture import add_network
 from berthold.lab.world import World, now
 from berthold.moves.runner import Runner
 from by_hand import MakeWorld, ended, events, guest, holds, outcome, shown, step_until, told, why
@@ -104,7 +105,7 @@ class Refusing:
 def test_the_network_service_refuses_for_some_seconds(make_world: MakeWorld) -> None:
     """It is needed when the guest runs on the destination already: the move goes on until it is done."""
     world = make_world(node1=4, node2=4)
-    one = world.boot("one", host="node1")
+    one = world.boot("one", host="node1", networks=[{"uuid": add_network(world)}])
     real = world.companions.neighbours
     refusing = Refusing(real.networks, times=3)
     neighbours = replace(real, networks=refusing)  # type: ignore[arg-type]
@@ -131,7 +132,7 @@ def test_a_network_service_that_refuses_a_create_costs_nobody_else_anything(make
     real = world.companions.neighbours
     neighbours = replace(real, networks=Refusing(real.networks, times=1))  # type: ignore[arg-type]
     world.runner = Runner(world.store, neighbours, world.settings)
-    one = world.boot("one")
+    one = world.boot("one", networks=[{"uuid": add_network(world)}])
     assert shown(world, one) == ("ERROR", None)
     assert world.claims(one) == []
     assert "network service" in world.server(one)["fault"]["message"]
