@@ -15,6 +15,7 @@ from berthold.cli.doctor import libraries
 from berthold.lab.world import World
 from berthold.ledger import hosts, overview, schema
 from berthold.ledger.store import Store, Tx
+from berthold.moves import together
 from berthold.moves.auditor import DUTY
 from berthold.records import duties
 from commands import Berthold
@@ -231,6 +232,18 @@ def test_a_disabled_host_is_a_note(berthold: Berthold, data: Path, world: World)
 def _disable(tx: Tx, name: str) -> None:
     disabled = {"disabled": True, "disabled_reason": "new memory"}
     tx.execute(update(schema.host).where(schema.host.c.name == name).values(**disabled))
+
+
+def test_a_whole_group_that_is_held(berthold: Berthold, data: Path, world: World) -> None:
+    group = world.group("affinity")
+    server = world.boot("db-1", group, host="node1")
+    world.faults_of["node2"].plan("refuse", verb="prepare", server=server, reason="the disk is full")
+    world.store.write_now(together.begin, group, world.by(), world.host_id("node2"))
+    assert "groups" not in berthold("doctor", "--data", data).text
+    world.settle()
+    held = berthold("doctor", "--data", data)
+    assert held.line("WRONG", "groups", "held between node1 and node2: db-1: the disk is full")
+    assert held.line(f"berthold group move {group} --resume")
 
 
 def test_moves_that_are_stuck_or_left_alone(berthold: Berthold, data: Path, world: World) -> None:

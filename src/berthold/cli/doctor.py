@@ -29,9 +29,10 @@ from berthold.cli.console import Wrong, out
 from berthold.cli.moves import ago, where
 from berthold.companions import quotas
 from berthold.errors import Unavailable
-from berthold.ledger import compliance, moves, overview, reading
+from berthold.ledger import compliance, group_moves, moves, overview, reading
 from berthold.ledger.audit import CHECKS, audit
 from berthold.ledger.store import Store, Tx
+from berthold.moves import group_status
 from berthold.moves.auditor import DUTY
 from berthold.records import duties
 from berthold.settings import Settings
@@ -104,7 +105,7 @@ def examine(directory: Path, url: str) -> Iterator[Finding]:
         return
     with closing(Store(url)) as store:
         try:
-            for check in (database_settings, clock, promises, placed, hosts, unfinished):
+            for check in (database_settings, clock, promises, placed, hosts, unfinished, groups):
                 yield from store.read_now(_looked, check)
         except Unavailable as error:
             yield Finding(WRONG, "database", f"it stopped to answer: {error.message}", "run this again")
@@ -352,6 +353,18 @@ def unfinished(tx: Tx) -> Iterator[Finding]:
         yield Finding(WRONG, "moves", says, "start a conductor: berthold conductor --database …")
     if not stuck and not idle:
         yield Finding(OK, "moves", f"{len(rows)} under way, none stuck or left alone")
+
+
+def groups(tx: Tx) -> Iterator[Finding]:
+    """Whole-group moves that wait for an operator."""
+    for whole in group_moves.unfinished(tx):
+        seen = group_status.look(tx, group_moves.find(tx, whole)["group_id"])
+        if seen["status"] != "held":
+            continue
+        (kept, *_) = [member for member in seen["members"] if member["status"] == "held"]
+        says = f"a whole group is held between {seen['source']} and {seen['target']}: {kept['name']}: "
+        do = f"repair that, then: berthold group move {seen['group_id']} --resume\nor take it back: --back"
+        yield Finding(WRONG, "groups", says + str(kept["reason"]), do)
 
 
 def _left_alone(row: overview.Row, present: float) -> bool:

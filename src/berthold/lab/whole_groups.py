@@ -6,18 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import select
-
 from berthold.errors import Failure
 from berthold.lab.racers import Racer, carry_out, creating, deleting_group, moving
 from berthold.lab.scenarios import Racers, Results, Scenario, at_line, members, nobody_in_error
 from berthold.lab.world import PROJECT, USER, World
-from berthold.ledger import moves, schema
+from berthold.ledger import group_moves, moves
 from berthold.ledger.store import Tx
 from berthold.moves import begin, together
 
 BY = begin.By(USER, PROJECT, "req-whole-group")
-STATE = schema.group_move.c.state
 TOLD_NO = frozenset({"WrongState", "Refused"})
 
 
@@ -58,7 +55,7 @@ def settling(part: str) -> Racer:
 
 
 def _state(tx: Tx, whole: str) -> str:
-    return str(tx.execute(select(STATE).where(schema.group_move.c.id == whole)).scalar_one())
+    return str(group_moves.find(tx, whole)["state"])
 
 
 def saying(word: Callable[[Tx, str, begin.By], str], group: str) -> Racer:

@@ -70,6 +70,11 @@ def hold(tx: Tx, group_move_id: str) -> Mapping[str, Any]:
     return dict(found)
 
 
+def find(tx: Tx, group_move_id: str) -> Mapping[str, Any]:
+    """The row as it is, of a group move that there is."""
+    return dict(tx.execute(select(group_move).where(group_move.c.id == group_move_id)).mappings().one())
+
+
 def latest(tx: Tx, group_id: str) -> Mapping[str, Any] | None:
     """The group's move that is under way, or else the last one."""
     mine = select(group_move).where(group_move.c.group_id == group_id)

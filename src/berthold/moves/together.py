@@ -122,6 +122,8 @@ def begin(tx: Tx, group_id: str, by: By, target_id: str, host_epoch: int | None 
         project_id=by.project_id,
     )
     going = departure(tx, group_id, by, servers.hold_members(tx, group_id))
+    if going.source.host_id != seen.source.host_id:
+        raise Again(f"group {group_id} has moved since it was looked at")
     parts = {
         server["id"]: moves.begin(
             tx,
