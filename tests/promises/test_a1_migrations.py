@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 import engines
+from berthold import database
 from berthold.database import is_current, metadata, upgrade
 from berthold.migrations import __main__ as revisions
 
@@ -119,3 +121,7 @@ def test_the_first_revisions_are_not_written_again_under_later_ones(
     with pytest.raises(SystemExit, match="0004_somebodys"):
         revisions.main(["--anew"])
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(names)
+
+
+def test_the_newest_revision_is_the_one_that_alembic_names() -> None:
+    assert database._newest() == set(ScriptDirectory.from_config(database.migrations()).get_heads())

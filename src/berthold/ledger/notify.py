@@ -13,11 +13,14 @@ import select
 import socket
 import threading
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-import psycopg
 from sqlalchemy import make_url
 
 from berthold.ledger.bus import Bus
+
+if TYPE_CHECKING:
+    import psycopg
 
 log = logging.getLogger("berthold.notify")
 
@@ -73,6 +76,8 @@ class Notifier:
             return  # it is awake already, or ended
 
     def _run(self) -> None:
+        import psycopg  # not by those who have SQLite
+
         while not self._stopping.is_set():
             try:
                 with psycopg.connect(self._conninfo, autocommit=True, connect_timeout=5) as connection:
