@@ -92,11 +92,18 @@ class Refusing:
     def __init__(self, real: object, times: int) -> None:
         self._real, self.times = real, times
 
-    async def bind(self, server_id: str, host: str) -> None:
+    async def bind(self, *asked: object) -> None:
+        self._refuse()
+        await self._real.bind(*asked)  # type: ignore[attr-defined]
+
+    async def plug(self, *asked: object) -> object:
+        self._refuse()
+        return await self._real.plug(*asked)  # type: ignore[attr-defined]
+
+    def _refuse(self) -> None:
         if self.times > 0:
             self.times -= 1
             raise Unavailable("the network service does not answer")
-        await self._real.bind(server_id, host)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._real, name)
