@@ -37,6 +37,11 @@ def turn(name: str, do: Callable[[], T], *, looks: bool = False) -> Generator[Tu
     return (yield Turn(name, do, looks))
 
 
+async def stalled(seconds: float) -> None:
+    """An agent waits. Whoever drives it by hand may let others go first, or drop it here."""
+    await turn("an agent waits", lambda: None)
+
+
 class LabStore(Store):
     """A store whose transactions run in the caller's own turn, on the caller's own thread.
 

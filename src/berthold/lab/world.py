@@ -34,7 +34,7 @@ from berthold.clock import SeededClock
 from berthold.companions import image, snapshots, volume
 from berthold.database import metadata
 from berthold.errors import Stale
-from berthold.lab.turns import LabStore, Turn, now, turn
+from berthold.lab.turns import LabStore, Turn, now, stalled, turn
 from berthold.ledger import audit, claims, group_moves, groups, hosts, moves, quotas, schema, servers
 from berthold.ledger.store import Tx
 from berthold.moves import begin, together
@@ -261,7 +261,8 @@ class World:
     def attend(self) -> bool:
         """Whoever attends to whole-group moves does what is due; whether anything was."""
         waiting = self.store.read_now(group_moves.unfinished)
-        return any([self.store.write_now(together.tend, each) for each in waiting])
+        tended = [self.store.write_now(together.tend, each) for each in waiting]
+        return any(tended)
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -375,11 +376,6 @@ class World:
         for name, agent in self.agents.items():
             agent.welcome = welcomes[name]
             self.faults_of[name].forget()
-
-
-async def stalled(seconds: float) -> None:
-    """An agent waits. Whoever drives it by hand may let others go first, or drop it here."""
-    await turn("an agent waits", lambda: None)
 
 
 def lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:
