@@ -195,6 +195,36 @@ def test_a_line_goes_wrong_on_the_way_back_and_all_are_taken_back(play: str, lin
         assert scene.world.picture() == scene.before
 
 
+DELETED = [
+    pytest.param(play.name, number, id=f"{play.name}-{line.name}")
+    for play in PLAYS
+    for number, line in enumerate(play.book.lines)
+    if not isinstance(line, Park)
+]
+
+
+@pytest.mark.parametrize(("play", "line"), DELETED)
+def test_a_member_is_deleted_at_any_line_and_the_rest_is_the_group(play: str, line: int) -> None:
+    with on_stage(play) as scene:
+        world, left = scene.world, other(scene.world, scene.server)
+        reach(scene, line)
+        world.delete(scene.server)
+        settle(scene)
+        if status(scene) == "held":
+            say(world, "back" if "back" in play else "forward")
+            settle(scene)
+        assert world.problems() == []
+        assert judge(world.rows("history")) == []
+        assert status(scene) in ("done", "returned")
+        assert world.status(scene.server).status == "DELETED"
+        assert {claim.role for claim in world.claims(left)} <= {"home", "left"}
+        assert world.ground.runners(left) == [world.home(left)]
+        world.restart_agent(HERE)  # it may have been lost
+        settle(scene)
+        assert not any(scene.server in world.ground.states(name) for name in world.agents)
+        assert world.claims(scene.server) == []
+
+
 def finish(scene: Scene, word: str) -> None:
     """An operator has repaired what kept the group, and says the word."""
     world = scene.world
