@@ -74,7 +74,7 @@ def volume(device: str) -> dict[str, Any]:
     }
 
 
-def migration(kind: str, status: str) -> dict[str, Any]:
+def migration(kind: str, status: str | Like) -> dict[str, Any]:
     """A row of `server migration list`."""
     return {
         "Id": FILLED,

@@ -154,7 +154,8 @@ def test_a_shelved_server_gives_its_host_back_when_that_is_due(cloud: Any) -> No
     cloud.host()
     later = with_settings(shelved_offload_s=60.0)
     cloud.app = cloud.over_http(settings=later)
-    server = cloud.server()
+    cloud.flavor("200", disk=1)
+    server = cloud.server(flavorRef="200", imageRef=cloud.image(), block_device_mapping_v2=[])
     cloud.act(server, "shelve")
     cloud.world.settle()
     assert state(cloud, server)[2] == "SHELVED"

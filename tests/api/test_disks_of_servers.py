@@ -411,9 +411,8 @@ def test_a_snapshot_that_cannot_be_started_from_is_400(
     usual = {"source_type": "snapshot", "destination_type": "volume", "uuid": row["id"], "boot_index": 0}
     answer = booted_from(cloud, "", block_device_mapping_v2=[{**usual, **device}])
     assert words in fault(answer, 400)
-    bobs = {"server": {"name": "x", "flavorRef": "100", "networks": "none"}}
-    bobs["server"]["block_device_mapping_v2"] = [usual]
-    assert "could not be found" in fault(cloud.post("/servers", bobs, "bob", "2.74"), 400)
+    bobs = {"name": "x", "flavorRef": "100", "networks": "none", "block_device_mapping_v2": [usual]}
+    assert "could not be found" in fault(cloud.post("/servers", {"server": bobs}, "bob", "2.74"), 400)
 
 
 def test_an_image_that_names_devices_in_an_unknown_form_is_400(cloud: Any, fault: Any) -> None:

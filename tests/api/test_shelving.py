@@ -25,6 +25,13 @@ def keeping(cloud: Any) -> Any:
     return cloud
 
 
+def on_its_host(cloud: Any) -> str:
+    """A server whose disk is there, made from an image."""
+    cloud.flavor("200", disk=1)
+    server: str = cloud.server(flavorRef="200", imageRef=cloud.image(), block_device_mapping_v2=[])
+    return server
+
+
 @pytest.fixture
 def shelved(cloud: Any) -> str:
     """A server without a host; `node1` and `node2` have room."""
@@ -67,7 +74,7 @@ def test_lists_find_servers_on_the_shelf(cloud: Any, shelved: str) -> None:
 
 
 def test_an_operator_gives_the_host_back_where_that_is_not_done_at_once(keeping: Any, fault: Any) -> None:
-    server = keeping.server()
+    server = on_its_host(keeping)
     home = keeping.shown(server)["OS-EXT-SRV-ATTR:host"]
     assert "Cannot 'shelveOffload'" in fault(keeping.act(server, "shelveOffload"), 409)
     keeping.act(server, "shelve", {}, "ann")
@@ -83,7 +90,7 @@ def test_an_operator_gives_the_host_back_where_that_is_not_done_at_once(keeping:
 
 
 def test_a_server_that_kept_its_host_is_unshelved_there(keeping: Any, fault: Any) -> None:
-    server = keeping.server()
+    server = on_its_host(keeping)
     home = keeping.shown(server)["OS-EXT-SRV-ATTR:host"]
     keeping.act(server, "shelve")
     keeping.world.settle()
@@ -92,6 +99,13 @@ def test_a_server_that_kept_its_host_is_unshelved_there(keeping: Any, fault: Any
     assert keeping.act(server, "unshelve", None).status == 202
     keeping.world.settle()
     assert state(keeping, server) == ("ACTIVE", "active", None, home)
+
+
+def test_a_server_on_volumes_gives_its_host_back_in_any_case(keeping: Any) -> None:
+    server = keeping.server()
+    assert keeping.act(server, "shelve", None, "ann").status == 202
+    keeping.world.settle()
+    assert state(keeping, server) == ("SHELVED_OFFLOADED", "shelved_offloaded", None, None)
 
 
 @pytest.mark.parametrize("what", ["pause", "os-stop", "suspend"])

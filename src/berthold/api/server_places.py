@@ -17,6 +17,7 @@ from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import reading
 from berthold.ledger.store import Tx
 from berthold.moves import left, shelf
+from berthold.moves.snapshot import starts_from_volume
 from berthold.records import aggregates
 
 UNSHELVE_TO_HOST = "os_compute_api:os-shelve:unshelve_to_host"
@@ -49,8 +50,10 @@ def evacuate(tx: Tx, call: Call, server_id: str, wish: bodies.Evacuate) -> dict[
 
 
 def shelve(tx: Tx, call: Call, server_id: str, _: None) -> None:
-    """Keep a server as an image, and give its host back as soon as the operator has set."""
-    shelf.shelve(tx, server_id, by(call), offload=call.settings.shelved_offload_s == 0)
+    """Keep a server as an image, and give its host back as soon as the operator has set; that of a server
+    on volumes, of which no image is needed, at once."""
+    at_once = starts_from_volume(reading.server_of(tx, server_id, call.scope))
+    shelf.shelve(tx, server_id, by(call), offload=at_once or call.settings.shelved_offload_s == 0)
 
 
 def offload(tx: Tx, call: Call, server_id: str, _: None) -> None:
