@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from berthold.errors import Refused
 from berthold.lab.furniture import add_volume
 from berthold.lab.world import World, with_settings
 from berthold.ledger import hosts
-from berthold.moves import begin
+from berthold.moves import begin, together
 from berthold.moves.status import line_of
 from by_hand import evacuate, host_status, lose, step_until
 
@@ -143,3 +144,30 @@ def step_until_undoing(world: World, move: str, line: str) -> None:
         for name in world.agents:
             world.obey(name)
     raise AssertionError(f"it never comes back to {line}")
+
+
+def test_a_group_that_has_just_arrived_is_not_moved_on_before_that_is_written_down(world: World) -> None:
+    """G2: its members had settled and its move was not yet done; another was refused by a constraint,
+    and whoever asked for it was told of an internal error."""
+    group = world.group("affinity")
+    world.boot("one", group, host="node1", image_id="cirros")
+    world.store.write_now(together.begin, group, world.by(), world.host_id("node2"))
+    while world.rows("group_move")[0]["state"] == "moving":
+        step_all(world)
+        world.attend()
+    while world.unfinished():
+        step_all(world)
+    with pytest.raises(Refused, match="has just arrived") as told:
+        world.store.write_now(together.begin, group, world.by(), world.host_id("node3"))
+    assert (told.value.rule, told.value.wait) == ("G2", True)
+    world.settle()
+    world.store.write_now(together.begin, group, world.by(), world.host_id("node3"))
+    world.settle()
+    assert {row["state"] for row in world.rows("group_move")} == {"done"}
+
+
+def step_all(world: World) -> None:
+    for move in world.unfinished():
+        world.step(move)
+    for name in world.agents:
+        world.obey(name)

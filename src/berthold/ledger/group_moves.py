@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import case, select, text, update
+from sqlalchemy import case, exists, select, text, update
 
-from berthold.errors import NotFound
+from berthold.errors import NotFound, Refused
 from berthold.ledger import schema, seats
 from berthold.ledger.store import Tx, announce, clock_of, moment
 
@@ -43,6 +43,10 @@ def begin(
     """
     new, present = clock_of(tx).new_id(), moment(tx)
     seats.begin_moving(tx, group_id, new)
+    mine = (group_move.c.group_id == group_id) & group_move.c.state.in_(UNDER_WAY)
+    if tx.execute(select(exists().where(mine))).scalar():
+        # Its members have settled, and nobody has yet seen that it is done.
+        raise Refused("G2", "the group has just arrived; try again in a moment", wait=True)
     row = {
         "id": new,
         "group_id": group_id,
