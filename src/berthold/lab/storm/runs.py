@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
@@ -40,7 +41,7 @@ OPERATIONS_LEAST, FAULTS_LEAST = 30, 10
 ALWAYS = frozenset({"delete", "create-group", "delete-group", "quota-set"})
 WORDS = (*USERS_WORDS, *OPERATORS_WORDS)
 NUMBERS = 2**16
-CALM_S = 300
+CALM, CALM_S = "-- calm --", 300
 
 
 class Broken(AssertionError):
@@ -52,6 +53,7 @@ class Broken(AssertionError):
         super().__init__(f"{problem}\n{told}\nlines = {list(lines)}")
         self.problem = problem
         self.lines = list(lines)
+        self.in_the_calm = CALM in story
 
     @property
     def promise(self) -> str:
@@ -110,8 +112,19 @@ class Storm:
         return self.cloud.tally()
 
     def play(self, lines: Iterable[Line]) -> None:
-        for what, word, number in lines:
-            {"asks": self.asks, "breaks": self.breaks, "works": self.works}[what](word, number)
+        with self._telling():
+            for what, word, number in lines:
+                {"asks": self.asks, "breaks": self.breaks, "works": self.works}[what](word, number)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """What nobody has foreseen is told with its story too."""
+        try:
+            yield
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(f"{type(error).__name__}: {error}", self.lines, self.story) from error
 
     # -- Lines ----------------------------------------------------------------------------
 
@@ -228,20 +241,23 @@ class Storm:
 
     def end(self) -> None:
         """Everything is repaired and has its time; then nothing is left over."""
-        self._tell("-- calm --")
+        self._tell(CALM)
         self.cloud.repair()
-        chance = Random(0)
+        with self._telling():
+            self._calm(Random(0))
+        if problems := remains(self.cloud, self._interrupted):
+            raise Broken("; ".join(problems), self.lines, self.story)
+
+    def _calm(self, chance: Random) -> None:
         for _ in range(CALM_S):
             while turns := self.cloud.turns():
                 chance.choice(turns)(chance)
                 self._check()
             if self.cloud.at_rest():
-                break
+                return
             self.cloud.tend()
             self.cloud.pass_time(1.0)
             self._check()
-        if problems := remains(self.cloud, self._interrupted):
-            raise Broken("; ".join(problems), self.lines, self.story)
 
 
 def script(seed: int | str) -> list[Line]:
@@ -259,14 +275,15 @@ def script(seed: int | str) -> list[Line]:
     return lines
 
 
-def run(sea: Sea, lines: Iterable[Line], *, fill: bool = True) -> Storm:
-    """A storm from its beginning to the calm. Raises `Broken`."""
+def run(sea: Sea, lines: Iterable[Line], *, fill: bool = True, calm: bool = True) -> Storm:
+    """A storm from its beginning to the calm, or without that. Raises `Broken`."""
     with capture_logs():
         storm = Storm(sea)
         storm.play(lines)
         if fill:
             storm.fill()
-        storm.end()
+        if calm:
+            storm.end()
     return storm
 
 
@@ -278,7 +295,7 @@ def shortest(sea: Sea, broken: Broken, tries: int = 300) -> Broken:
         for start in range(0, len(best.lines), size):
             lines = best.lines[:start] + best.lines[start + size :]
             tries -= 1
-            if tries >= 0 and (found := _breaks(sea, lines, broken.promise)):
+            if tries >= 0 and (found := _breaks(sea, lines, broken)):
                 best = found
                 break
         if found is None:
@@ -288,9 +305,10 @@ def shortest(sea: Sea, broken: Broken, tries: int = 300) -> Broken:
     return best
 
 
-def _breaks(sea: Sea, lines: Sequence[Line], promise: str) -> Broken | None:
+def _breaks(sea: Sea, lines: Sequence[Line], broken: Broken) -> Broken | None:
+    """How these lines break the same promise, if they do."""
     try:
-        run(sea, lines, fill=False)
+        run(sea, lines, fill=False, calm=broken.in_the_calm)
     except Broken as again:
-        return again if again.promise == promise else None
+        return again if again.promise == broken.promise else None
     return None
