@@ -101,22 +101,26 @@ def evacuated_or_alive(world: World, results: Results) -> list[str]:
     return wrong + world.problems() + nobody_in_error(world)
 
 
+# Where all racers are alike one of them is held.
 OUTAGES = (
-    Scenario("three unshelves on two hosts", 2, three_unshelves, wins(at_least=2, at_most=2), False),
-    Scenario("two hosts down, one is free", 4, two_hosts_down, wins(at_least=1, at_most=1)),
-    Scenario("two hosts down, two are free", 5, two_hosts_down, wins(at_least=2, at_most=2)),
     Scenario(
-        "a silent host returns as it is evacuated",
-        3,
-        the_source_returns(fenced=False),
-        evacuated_or_alive,
-        False,
+        "three unshelves on two hosts",
+        2,
+        three_unshelves,
+        wins(at_least=2, at_most=2),
+        unpruned=False,
+        held="mover 1",
     ),
-    Scenario(
-        "a fenced host returns as it is evacuated",
-        3,
-        the_source_returns(fenced=True),
-        evacuated_or_alive,
-        False,
+    Scenario("two hosts down, one is free", 4, two_hosts_down, wins(at_least=1, at_most=1), held="mover 1"),
+    Scenario("two hosts down, two are free", 5, two_hosts_down, wins(at_least=2, at_most=2), held="mover 1"),
+    *(
+        Scenario(
+            f"a {state} host returns as it is evacuated",
+            3,
+            the_source_returns(fenced=state == "fenced"),
+            evacuated_or_alive,
+            unpruned=False,
+        )
+        for state in ("silent", "fenced")
     ),
 )
