@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from berthold.lab.judge import judge
-from berthold.lab.world import World
+from berthold.lab.world import World, with_settings
 from berthold.moves.books import PLAYBOOKS
-from berthold.moves.playbook import Park
+from berthold.moves.playbook import Ask, Park
+from berthold.moves.runner import Runner
 from everyday import EVERYDAY
 from stage import PLAY, PLAYS, Play, Scene, go_to, mishaps, on_stage, settle
 
@@ -27,8 +28,8 @@ for it and runs then, on the host that it had and on the one that it is to have.
 ledger or a neighbour has of it once the delete is done.
 """
 EVERY = (*(play for play in PLAYS if play.playbook != "delete"), *(each.play for each in EVERYDAY.values()))
-# One for each playbook: that of its name if there is one. Whole groups have a story of their own.
-CHOSEN = {play.playbook: play for play in sorted(EVERY, key=lambda each: each.name == each.playbook)}
+# One for each playbook: the plainest, which has the shortest name. Whole groups have a story of their own.
+CHOSEN = {play.playbook: play for play in sorted(EVERY, key=lambda each: -len(each.name))}
 MOVES = [CHOSEN[name] for name in PLAYBOOKS if name != "delete" and not name.startswith("group-")]
 
 
@@ -72,6 +73,10 @@ def rows(play: Play) -> Iterator[str]:
         with on_stage(play.name) as scene:
             if turned(scene):
                 yield row(scene, "*on its way back*")
+    if asks := [n for n, line in enumerate(book.lines) if n >= book.no_return and isinstance(line, Ask)]:
+        with on_stage(play.name) as scene:
+            if stuck(scene, asks[0]):
+                yield row(scene, f"*stuck at* {book.lines[asks[0]].name}")
 
 
 def reach(scene: Scene, number: int, *, parked: bool) -> None:
@@ -95,6 +100,22 @@ def turned(scene: Scene) -> bool:
         for host in scene.world.agents:
             scene.world.obey(host)
     return scene.state() == "undoing"
+
+
+def stuck(scene: Scene, number: int) -> bool:
+    """Whether the move, whose agents refuse this line for ever, is given up until an operator comes."""
+    world, runner = scene.world, scene.world.runner
+    go_to(scene, number)
+    world.step(scene.move)
+    mishaps(scene.play.book.lines[number])["the agent refuses"](scene)
+    world.runner = Runner(world.store, runner.neighbours, with_settings(tries_max=1))
+    for _ in range(5):
+        if scene.state() == "running":
+            world.step(scene.move)
+            for host in world.agents:
+                world.obey(host)
+    world.runner = runner
+    return scene.state() == "stuck"
 
 
 def row(scene: Scene, line: str) -> str:
