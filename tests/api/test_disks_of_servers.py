@@ -12,7 +12,7 @@ import pytest
 from berthold.api.policy import Policy
 from berthold.companions.image import EmbeddedImages, change
 from berthold.errors import Unavailable
-from berthold.moves import snapshot
+from berthold.moves import begin
 from berthold.neighbours import Actor
 from compute import ANNS_PROJECT, BOBS_PROJECT
 
@@ -316,33 +316,47 @@ def test_who_may_make_one_and_when(cloud: Any, fault: Any, local: str) -> None:
     assert state(cloud, local)[0] == "ACTIVE"
 
 
-def test_an_image_service_that_does_not_answer_then_is_asked_by_the_move(
-    cloud: Any, local: str, monkeypatch: pytest.MonkeyPatch
+def test_an_image_service_that_does_not_answer_is_503_and_nothing_is_begun(
+    cloud: Any, fault: Any, local: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*of: Any, **more: Any) -> None:
         raise Unavailable("The image service does not answer.")
 
-    with monkeypatch.context() as while_away:
-        while_away.setattr(EmbeddedImages, "announce_snapshot", away)
-        answer = cloud.act(local, "createImage", {"name": "snap"}, "ann")
-    assert answer.status == 202
-    cloud.world.settle()
-    assert image(cloud, answer.json["image_id"]).status == "active"
+    monkeypatch.setattr(EmbeddedImages, "announce_snapshot", away)
+    fault(cloud.act(local, "createImage", {"name": "snap"}, "ann"), 503)
+    assert state(cloud, local) == ("ACTIVE", "active", None)
 
 
-def test_an_image_that_is_announced_too_late_does_not_stay(
-    cloud: Any, local: str, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_begins_something_else_meanwhile_gets_no_image(
+    cloud: Any, fault: Any, local: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def later(*of: Any, **more: Any) -> None:
-        return None
+    """The request has seen the server at rest, and finds that another was quicker."""
+    announce = EmbeddedImages.announce_snapshot
 
-    with monkeypatch.context() as first:
-        first.setattr(EmbeddedImages, "announce_snapshot", later)
-        cloud.act(local, "createImage", {"name": "snap"}, "ann")
-    (move,) = cloud.world.unfinished()
+    async def and_meanwhile(images: Any, *of: Any, **more: Any) -> None:
+        await announce(images, *of, **more)
+        cloud.store.write_now(begin.begin, "stop", local, cloud.world.by(), {})
+
+    monkeypatch.setattr(EmbeddedImages, "announce_snapshot", and_meanwhile)
+    assert "powering-off" in fault(cloud.act(local, "createImage", {"name": "snap"}, "ann"), 409)
+    assert cloud.world.picture()["snapshots"] == []
+
+
+def test_an_image_that_its_owner_deletes_meanwhile_stays_deleted(cloud: Any, local: str) -> None:
+    answer = cloud.act(local, "createImage", {"name": "snap"}, "ann")
+    owner = Actor("", "", ANNS_PROJECT, "", frozenset({"member"}))
+    asyncio.run(cloud.world.companions.images.delete(owner, answer.json["image_id"]))
+    cloud.world.settle()
+    assert cloud.world.picture()["snapshots"] == []
+    assert state(cloud, local) == ("ACTIVE", "active", None)
+    (action, _) = cloud.get(f"/servers/{local}/os-instance-actions").json["instanceActions"]
+    assert (action["action"], action["message"]) == ("createImage", "Error")
+
+
+def test_a_server_that_is_deleted_during_it_leaves_no_image(cloud: Any, local: str) -> None:
+    cloud.act(local, "createImage", {"name": "snap"}, "ann")
     cloud.act(local, "forceDelete")
     cloud.world.settle()
-    asyncio.run(snapshot.announce(cloud.store, cloud.neighbours, move))
     assert cloud.world.picture()["snapshots"] == []
 
 

@@ -19,7 +19,7 @@ from berthold.api.server_create import check_access, check_certificates, check_k
 from berthold.api.servers import by, find, unlocked
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
-from berthold.errors import Malformed
+from berthold.errors import Failure, Malformed, WrongState
 from berthold.ledger import claims, reading, servers
 from berthold.ledger.store import Tx
 from berthold.moves import begin, snapshot, wishes
@@ -114,19 +114,35 @@ async def create_image(call: Call, server_id: str, wish: bodies.CreateImage) -> 
     """Make an image of the server's disk, or of the volumes that it starts from; since 2.45 the answer
     has its id, before that the header."""
     check_metadata(wish.metadata)
-    move = await call.store.write(_create_image, call, server_id, wish)
-    await snapshot.announce(call.store, call.services.neighbours, move)
+    server = await call.store.read(_at_rest, call, server_id)
+    key, images = call.store.clock.new_id(), call.services.neighbours.images
+    plan = {"name": wish.name, "metadata": wish.metadata, snapshot.KEY: key}
+    # Whoever is told of it may look for it at once.
+    await images.announce_snapshot(server["project_id"], key, **snapshot.described(server, plan, key))
+    try:
+        await call.store.write(_create_image, call, server_id, plan)
+    except Failure:
+        await images.undo_snapshot(server["project_id"], key)
+        raise
     if call.version >= WITH_ID:
-        return {"image_id": snapshot_id(move)}
-    call.headers["Location"] = call.bookmark("images", snapshot_id(move))
+        return {"image_id": snapshot_id(key)}
+    call.headers["Location"] = call.bookmark("images", snapshot_id(key))
     return None
 
 
-def _create_image(tx: Tx, call: Call, server_id: str, wish: bodies.CreateImage) -> str:
-    if snapshot.starts_from_volume(unlocked(tx, call, server_id)):
+def _at_rest(tx: Tx, call: Call, server_id: str) -> reading.Row:
+    """The server, as far as can be seen in a state to make an image of."""
+    server = unlocked(tx, call, server_id)
+    if snapshot.starts_from_volume(server):
         call.must(IMAGE_OF_VOLUMES)
-    plan = {"name": wish.name, "metadata": wish.metadata}
-    return begin.begin(tx, "snapshot", server_id, by(call), plan)
+    if server["move"] or server["condition"] not in begin.BEGINNINGS["snapshot"].conditions:
+        raise WrongState(begin.cannot("createImage", server, server["move"]))
+    return server
+
+
+def _create_image(tx: Tx, call: Call, server_id: str, plan: dict[str, Any]) -> None:
+    unlocked(tx, call, server_id)
+    begin.begin(tx, "snapshot", server_id, by(call), plan)
 
 
 async def _usable(call: Call, server: reading.Row, image_id: str) -> Image:

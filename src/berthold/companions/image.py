@@ -87,10 +87,14 @@ class EmbeddedImages:
         name: str,
         base: str | None,
         properties: dict[str, Any],
+        announced: bool = False,
     ) -> Image:
         """The bytes are those of `base`: the guests of simulated hosts write nothing to their disks. A
         server that was made from no image has an empty one."""
-        row = await self.store.write(begin_snapshot, project_id, move, name, base, properties)
+        if announced:
+            row = await self.store.write(describe_snapshot, move, properties)
+        else:
+            row = await self.store.write(begin_snapshot, project_id, move, name, base, properties)
         if row.status == "queued":
             of = await self.store.read(active_image, base) if base else None
             await self.keep(row.id, await self._copy(row.id, of))
@@ -224,6 +228,15 @@ def begin_snapshot(
     }
     tx.execute(insert(tx, image).values(values).on_conflict_do_nothing())
     return image_row(tx, snapshot_id(move))
+
+
+def describe_snapshot(tx: Tx, move: str, properties: dict[str, Any]) -> Row[Any]:
+    """An image that was announced, with what is known of it by now; raises `NotFound` if it is gone."""
+    row = image_row(tx, snapshot_id(move))
+    if row.status == "queued":
+        known = {**row.properties, **properties}
+        tx.execute(update(image).where(image.c.id == row.id).values(properties=known, updated_at=now(tx)))
+    return row
 
 
 def drop_snapshot(tx: Tx, project_id: str, image_id: str) -> str | None:

@@ -14,7 +14,7 @@ from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import claims, hosts, moves, servers
 from berthold.ledger.store import Tx
 from berthold.moves import volumes, waiting
-from berthold.moves.snapshot import starts_from_volume
+from berthold.moves.snapshot import key_of, starts_from_volume
 from berthold.moves.status import status_of
 from berthold.records import actions
 
@@ -258,7 +258,7 @@ def _delete(tx: Tx, server: Mapping[str, Any], by: By) -> str:
             "unfinished_volumes": standing["wish"].get("volumes", []),
         }
     if standing and standing["kind"] in ("shelve", "snapshot"):
-        wish = {"unfinished_image": standing["id"]}
+        wish = {"unfinished_image": key_of(standing)}
     if standing and standing["kind"] == "attach-volume":
         wish = {"unfinished_volume": standing["wish"]["volume"]["volume_id"]}
     return _begin(tx, server["id"], by, kind="delete", playbook="delete", action="delete", wish=wish)

@@ -110,7 +110,8 @@ class Images(Protocol):
     async def announce_snapshot(
         self, project_id: str, move: str, *, name: str, base: str | None, properties: dict[str, Any]
     ) -> None:
-        """Let the image that `snapshot` will make for the move be seen before it has its bytes."""
+        """Let the image that `snapshot` will make for a move be seen before it has its bytes. The move
+        need not have begun: until then it is known by any word that is drawn for it."""
         ...
 
     async def snapshot(
@@ -121,9 +122,11 @@ class Images(Protocol):
         name: str,
         base: str | None,
         properties: dict[str, Any],
+        announced: bool = False,
     ) -> Image:
         """An image of a server's disk, which was made from the image `base`; complete when this
-        returns. One per move, with the id `snapshot_id(move)`: repeated it answers the same image."""
+        returns. One per move, with the id `snapshot_id(move)`: repeated it answers the same image.
+        If it was `announced` and is gone its owner has deleted it: `NotFound`."""
         ...
 
     async def undo_snapshot(self, project_id: str, move: str) -> None:
