@@ -123,10 +123,10 @@ class Watcher:
         for key in [key for key in self._standing if key not in guests]:
             self._tell("freed", key, self._standing.pop(key))
             self._left.discard(key)
-        for key in left & self._standing.keys() - self._left:
+        for key in sorted(left & self._standing.keys() - self._left):
             self._left.add(key)
             self._tell("left", key, self._standing[key])
-        for key in guests.keys() - self._standing.keys():
+        for key in sorted(guests.keys() - self._standing.keys()):
             if key in self._claimed:
                 self._tokens += 1
                 self._standing[key] = f"guest {self._tokens}"

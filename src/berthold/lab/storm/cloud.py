@@ -2,8 +2,7 @@
 
 A step of a conductor is begun, and goes on by one transaction whenever it is its turn; between
 any two of them others act, users ask, time passes, the conductor dies or sleeps too long. Leases
-are taken, renewed and lost as in real life. An agent does one ask at a time for each server; what
-stalls stays in its hands until it is released, ended by a later ask, or lost with its agent.
+are taken, renewed and lost as in real life.
 """
 
 from __future__ import annotations
@@ -293,4 +292,5 @@ class Moody:
         return called
 
 
+# What a neighbour may raise: it does not answer, it refuses, it breaks.
 PLANNED = (Unavailable, WrongState, RuntimeError)
