@@ -265,7 +265,7 @@ def find(tx: Tx, claim_id: str) -> Claim | None:
     row = tx.execute(ONE, {"claim": claim_id}).mappings().first()
     if row is None:
         return None
-    return next(each for each in of_server(tx, row["server_id"]) if each.id == claim_id)
+    return next((each for each in of_server(tx, row["server_id"]) if each.id == claim_id), None)
 
 
 def left_on(tx: Tx, host_id: str) -> list[Claim]:

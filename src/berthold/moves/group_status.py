@@ -38,10 +38,13 @@ def look(tx: Tx, group_id: str) -> dict[str, Any]:
 
 
 def status_of(whole: Row, parts: list[Row]) -> str:
-    """moving or returning; held while a member cannot go on; settling; done or returned; scattered."""
+    """moving or returning; held while a member cannot go on, or not settle; settling; done or returned;
+    scattered."""
     returns = whole["goal_id"] == whole["source_id"]
     if whole["state"] == "done":
         return "returned" if returns else "done"
+    if whole["state"] == "settling" and any(part["state"] == "stuck" for part in parts):
+        return "held"
     if whole["state"] != "moving":
         return str(whole["state"])
     if any(keeps(part, whole["goal_id"]) for part in parts):
@@ -53,6 +56,8 @@ def status_of_part(whole: Row, part: Row) -> str:
     """Of one member: moving, turning back, held, arrived, settling; done or deleted."""
     if part["state"] in OVER:
         return OVER[part["state"]]
+    if part["state"] == "stuck":
+        return "held"
     if whole["state"] != "moving":
         return "settling"
     if keeps(part, whole["goal_id"]):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from berthold.errors import NotFound, WrongState
-from berthold.ledger import claims, group_moves, moves, servers, view
+from berthold.ledger import claims, group_moves, hosts, moves, servers, view
 from berthold.ledger.store import Again, Tx
 from berthold.moves import steps
 from berthold.moves.begin import By
@@ -166,9 +166,15 @@ def begin(tx: Tx, group_id: str, by: By, target_id: str, host_epoch: int | None 
 def forward(tx: Tx, group_id: str, by: By) -> str:
     """Let a group move that is held go on to its new host; its id. Repeated it does nothing more.
 
+    Of one that has arrived, or is back, those members go on that could not give up the other host.
     Raises `NotFound`, or `WrongState` where there is nothing to go on with.
     """
-    whole, parts = _under_way(tx, group_id)
+    whole, parts = _held(tx, group_id)
+    if whole["state"] == "settling" and (stuck := [part for part in parts if part["state"] == "stuck"]):
+        for part in stuck:
+            _still(moves.unstick, tx, part["id"])
+        return str(whole["id"])
+    _must_be_on_its_way(whole)
     keeping = [part for part in parts if keeps(part, whole["goal_id"])]
     returning = whole["goal_id"] != whole["target_id"]
     if returning and not keeping:
@@ -185,26 +191,46 @@ def back(tx: Tx, group_id: str, by: By) -> str:
 
     Raises `NotFound`, or `WrongState` where nothing can be taken back any more.
     """
-    whole, parts = _under_way(tx, group_id)
+    whole, parts = _held(tx, group_id)
+    _must_be_on_its_way(whole)
     _head_for(tx, whole, parts, whole["source_id"], by)
     return str(whole["id"])
 
 
-def _under_way(tx: Tx, group_id: str) -> tuple[Row, list[Row]]:
-    """The group's move that is on its way, held, and its parts."""
+def _held(tx: Tx, group_id: str) -> tuple[Row, list[Row]]:
+    """The group's move, its row held, and its parts."""
     seen = group_moves.latest(tx, group_id)
     if seen is None:
         raise NotFound(f"Instance group {group_id} was never moved as a whole.")
     whole = group_moves.hold(tx, seen["id"])
+    return whole, group_moves.members(tx, whole["id"])
+
+
+def _must_be_on_its_way(whole: Row) -> None:
     if whole["state"] != "moving":
         raise WrongState(
             "The group is not on its way: the last member has arrived, and what they held on the other"
             " host is given up. To go back, move it there."
         )
-    return whole, group_moves.members(tx, whole["id"])
+
+
+def _must_be_open(tx: Tx, parts: list[Row], goal_id: str) -> None:
+    """Nobody is sent to a host that is fenced. M1: what was made anew elsewhere finds it fenced until the
+    group has arrived (`hosts.unfence`), since its move remains an evacuation from there."""
+    for part in parts:
+        returns = "undoing" in (part["state"], part["failure"].get("was")) and part["source_id"] == goal_id
+        if returns or has_arrived(part, goal_id):
+            continue
+        for claim in claims.of_server(tx, part["server_id"]):
+            if claim.host_id == goal_id and claim.host_status == "fenced":
+                raise WrongState(
+                    "The host that the group would go to is fenced. Let it go the other way, or let that host"
+                    " act again first; if neither can be, delete the group and evacuate each member."
+                )
 
 
 def _head_for(tx: Tx, whole: Row, parts: list[Row], goal_id: str, by: By) -> None:
+    _must_be_open(tx, parts, goal_id)
     request = {"request_id": by.request_id, "user_id": by.user_id}
     group_moves.change(tx, whole["id"], goal_id=goal_id, **request)
     for part in parts:
@@ -276,7 +302,9 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
     server = servers.find(tx, part["server_id"])
     assert server is not None, f"move {part['id']} has no server"
     standing = claims.of_server(tx, part["server_id"])
-    here = next(claim for claim in standing if claim.role == "home")
+    here = next((claim for claim in standing if claim.role == "home"), None)
+    if here is None:
+        raise Again(f"server {part['server_id']} was deleted")
     if here.host_id == goal_id:
         return False
     # Whoever has arrived once has lived on both hosts, and comes back to either.
@@ -305,6 +333,8 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
         target_id=goal_id,
         failure={},
     )
+    if way is ANEW and hosts.lock(tx, here.host_id, must_be_up=False).status != "fenced":
+        raise Again(f"{here.host_name} may act again")  # `hosts.unfence` came first
     return True
 
 
@@ -326,8 +356,9 @@ def _way(server: Row, here: claims.Claim, was_there: bool) -> Way:
 def _settle(tx: Tx, part: Row, whole: Row) -> bool:
     """A member that waits stays where it is, and gives up the other host. No action of its own: the
     one that brought it here has ended."""
-    source_id, target_id = whole["source_id"], whole["target_id"]
-    arrived = _waits_at(part) == target_id
+    arrived = _waits_at(part) == whole["target_id"]
+    # An evacuation is one from where it came: that host stays fenced until the move is over.
+    ends = {} if part["kind"] == ANEW.kind else {each: whole[each] for each in ("source_id", "target_id")}
     _still(
         moves.resume,
         tx,
@@ -335,7 +366,6 @@ def _settle(tx: Tx, part: Row, whole: Row) -> bool:
         playbook="group-arrival" if arrived else "group-return",
         request_id=part["request_id"],
         facts={"round": part["facts"].get("round", 0) + 1},
-        source_id=source_id,
-        target_id=target_id,
+        **ends,
     )
     return True
