@@ -84,6 +84,13 @@ def test_lists_leave_it_out_unless_they_are_asked(keeping: Any) -> None:
     assert found("soft_deleted=1") == [other]
     assert found("soft_deleted=1&all_tenants=1", "admin") == [other, server]
     assert found("changes-since=2001-01-01T00:00:00Z") == [other, server]
+    assert found("deleted=1") == [other]  # whoever may not ask for it is not heard
+    assert found("deleted=1&all_tenants=1", "admin") == [server]
+    gone = keeping.server("gone")
+    keeping.act(gone, "forceDelete")
+    keeping.world.settle()
+    assert found("deleted=1&all_tenants=1", "admin") == [gone, server]
+    assert found("status=DELETED&all_tenants=1", "admin") == [gone]
 
 
 def test_it_is_deleted_for_good_when_its_time_is_over(keeping: Any, fault: Any) -> None:

@@ -121,6 +121,12 @@ def test_networks_projects_users_and_roles_are_kept_by_an_administrator(openstac
         *("admin", "manager", "member", "reader")
     }
 
+    assignments = openstack("role", "assignment", "list", "--names", "-f", "json")
+    assert {(row["Role"], row["User"], row["Project"]) for row in assignments} == {
+        ("admin", "admin@Default", "admin@Default"),
+        ("member", "ann@Default", "other@Default"),
+    }
+
     ann = {"user": "ann", "project": "other", "password": "words"}
     assert openstack("network", "list", "-f", "json", **ann)[0]["Name"] == "private"
     openstack("network", "create", "-f", "json", "mine", **ann)

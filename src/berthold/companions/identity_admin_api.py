@@ -42,6 +42,7 @@ from berthold.companions.identity_api import (
 )
 from berthold.companions.schema import identity_domain, identity_project, identity_role, identity_user
 from berthold.errors import NotFound
+from berthold.ledger.store import Tx
 
 
 async def list_projects(asked: Asked) -> Response:
@@ -184,17 +185,37 @@ ASSIGNMENT_FILTERS = {"user.id": "user_id", "scope.project.id": "project_id", "r
 async def list_assignments(asked: Asked) -> Response:
     asked.need_admin()
     where = {column: asked.query[key] for key, column in ASSIGNMENT_FILTERS.items() if key in asked.query}
-    rows = await asked.four.store.read(lambda tx: identity.assignments(tx, **where))
-    documents = [
+    named = asked.query.get("include_names", "false").lower() not in ("0", "false", "no")
+    documents = await asked.four.store.read(lambda tx: assignment_documents(tx, named, where))
+    return answer(listing(asked, "role_assignments", documents))
+
+
+def assignment_documents(tx: Tx, named: bool, where: dict[str, str]) -> list[dict[str, Any]]:
+    """Who has which role where; with names, those of the three and of their domains."""
+    tables = (identity_user, identity_project, identity_role, identity_domain)
+    users, projects, roles, domains = (
+        {row.id: row for row in identity.listed(tx, table)} if named else {} for table in tables
+    )
+
+    def told(kind: dict[str, Row[Any]], thing_id: str) -> dict[str, Any]:
+        if not named:
+            return {"id": thing_id}
+        row = kind[thing_id]._mapping
+        shown = {"id": thing_id, "name": row["name"]}
+        if "domain_id" in row:
+            domain = domains[row["domain_id"]]
+            shown["domain"] = {"id": domain.id, "name": domain.name}
+        return shown
+
+    return [
         {
-            "user": {"id": row.user_id},
-            "scope": {"project": {"id": row.project_id}},
-            "role": {"id": row.role_id},
+            "user": told(users, row.user_id),
+            "scope": {"project": told(projects, row.project_id)},
+            "role": told(roles, row.role_id),
             "links": {},
         }
-        for row in rows
+        for row in identity.assignments(tx, **where)
     ]
-    return answer(listing(asked, "role_assignments", documents))
 
 
 OPEN_ROUTES: tuple[Route, ...] = (

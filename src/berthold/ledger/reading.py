@@ -146,10 +146,14 @@ def _matching(wanted: ServersWanted) -> list[ColumnElement[bool]]:
     where: list[ColumnElement[bool]] = [server.c[name] == value for name, value in wanted.equal.items()]
     if wanted.project_id is not None:
         where.append(server.c.project_id == wanted.project_id)
-    if wanted.deleted is not None:
-        where.append(server.c.deleted_at.is_not(None) if wanted.deleted else server.c.deleted_at.is_(None))
+    restorable = server.c.condition == "soft-deleted"
+    if wanted.deleted:
+        gone = server.c.deleted_at.is_not(None)
+        where.append(or_(gone, restorable) if wanted.soft_deleted else gone)
+    elif wanted.deleted is not None:
+        where.append(server.c.deleted_at.is_(None))
     if not wanted.soft_deleted:
-        where.append(server.c.condition != "soft-deleted")
+        where.append(~restorable)
     if wanted.host is not None:
         where.append(host.c.name == wanted.host)
     if wanted.flavor_id is not None:
