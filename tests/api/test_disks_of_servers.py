@@ -443,3 +443,11 @@ def test_an_operator_may_forbid_it(cloud: Any, fault: Any, on_volume: str, tmp_p
     cloud.app = cloud.over_http(policy=Policy(file))
     fault(cloud.act(on_volume, "createImage", {"name": "snap"}, "ann"), 403)
     assert cloud.world.rows("volume_snapshot") == []
+
+
+def test_more_disks_than_there_are_names_for_is_400(cloud: Any, fault: Any) -> None:
+    cloud.host()
+    cloud.flavor("100", disk=1)
+    many = [{"source_type": "blank", "destination_type": "volume", "volume_size": 1}] * 26
+    answer = booted_from(cloud, cloud.image(), block_device_mapping_v2=many)
+    assert "26 disks at most" in fault(answer, 400)

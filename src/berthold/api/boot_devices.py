@@ -19,6 +19,7 @@ from berthold.errors import Malformed, NotAllowed, NotFound
 from berthold.neighbours import Actor, Image
 
 INVALID = "Block Device Mapping is Invalid: "
+LETTERS = "abcdefghijklmnopqrstuvwxyz"  # of the devices' names
 ZERO_DISK = "os_compute_api:servers:create:zero_disk_flavor"
 
 
@@ -55,7 +56,7 @@ async def chosen(call: Call, wish: NewServer, flavor: dict[str, Any], copies: in
     volumes = []
     for device in sorted(devices, key=_boot_order):
         volumes.append(await _volume(call, device, copies))
-    names = iter("bcdefghijklmnopqrstuvwxyz" if local else "abcdefghijklmnopqrstuvwxyz")
+    names = iter(LETTERS[1:] if local else LETTERS)
     for volume in volumes:
         volume["device"] = f"/dev/vd{next(names)}"
     wanted = [volume["volume_id"] for volume in volumes if "volume_id" in volume]
@@ -130,7 +131,9 @@ def _boot_order(device: Device) -> int:
 
 
 def _check_order(devices: list[Device], local: bool) -> None:
-    """Exactly one device is the first to boot from, and the others follow without a gap."""
+    """Exactly one device is the first to boot from, the others follow without a gap, and all have a name."""
+    if len(devices) + local > len(LETTERS):
+        raise Malformed(INVALID + f"a server has {len(LETTERS)} disks at most.")
     order = sorted(index for device in devices if (index := _boot_order(device)) < 1000)
     if local:
         order = [0, *order]
