@@ -12,7 +12,7 @@ from berthold.errors import Refused
 from berthold.lab.judge import judge
 from berthold.lab.world import LARGE, World
 from berthold.ledger import claims, hosts, moves
-from berthold.moves import abort, placing, shelf
+from berthold.moves import abort, placing, shelf, together
 from berthold.moves.conductor import Conductor
 from berthold.moves.outcome import Outcome
 from by_hand import (
@@ -444,3 +444,27 @@ def test_its_group_may_be_deleted(world: World) -> None:
     world.delete_group(world.server(server)["group_id"])
     world.settle()
     assert ended(world, move) == "completed"
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_room_that_a_whole_group_gives_up_is_waited_for(make_world: MakeWorld, held: bool) -> None:
+    world = make_world(node1=2, node2=2)
+    group = world.group("affinity", name="db")
+    servers = [world.boot(name, group, host="node1") for name in ("db-1", "db-2")]
+    if held:
+        world.faults_of["node2"].plan("refuse", verb="prepare", server=servers[0])
+    world.store.write_now(together.begin, group, world.by(), world.host_id("node2"))
+    if held:
+        for _ in range(20):
+            for move in world.unfinished():
+                world.step(move)
+            world.obey("node2") or world.obey("node1")
+    late = world.create("late", host="node1")
+    move = under_way(world, late)
+    world.step(move)
+    assert waits_for(world, move) == {"node1"}
+    if held:
+        world.store.write_now(together.forward, group, world.by())
+    world.settle()
+    assert home(world, late) == "node1"
+    assert {home(world, server) for server in servers} == {"node2"}

@@ -21,6 +21,7 @@ from typing import Any
 from berthold.ledger import queue, view
 from berthold.ledger.store import Tx
 from berthold.moves.books import PLAYBOOKS
+from berthold.moves.group_move import WAITS_TO_GO
 from berthold.moves.playbook import Place, Scene
 from berthold.moves.status import WAITS
 from berthold.records import actions
@@ -52,6 +53,8 @@ LEAVES_HOME = frozenset(
 )
 # … and such a one will.
 GIVES_HOME_BACK = frozenset({"delete", "shelve-offload", "shelve-and-offload"})
+# A member of a whole group on its way ends on either of its two hosts and gives up the other.
+EITHER_WAY = frozenset(name for name, book in PLAYBOOKS.items() if book.lines[0] is WAITS_TO_GO)
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def hope(tx: Tx, scene: Scene, request: Request, sight: View) -> Hope:
 def _may_go(row: Row) -> bool:
     """Whether a claim may be given up when its server's move ends, one way or the other."""
     playbook, running = row["playbook"], row["state"] == "running"
-    if row["role"] in ("target", "source"):
+    if row["role"] in ("target", "source") or playbook in EITHER_WAY:
         return True
     if playbook in GIVES_HOME_BACK:
         return bool(running)
