@@ -50,6 +50,7 @@ class Conductor:
     name: str
     runner: Runner
     asleep_until: float = 0.0
+    renewed_at: float = 0.0
     held: dict[moves.Lease, Step | None] = field(default_factory=dict)
     resting: set[str] = field(default_factory=set)  # moves that wait for answers
 
@@ -156,14 +157,20 @@ class Cloud(Hosts):
             if each.asleep_until and each.asleep_until <= present:
                 each.asleep_until = 0.0
             if not each.asleep_until:
-                if each.held:
-                    lease_s = self.settings.lease_s
-                    self.store.write_now(moves.renew, each.name, list(each.held), lease_s)
-                each.resting.clear()
-                if self.select(FREE, present):
-                    self.take(each)
-        self.attend()
+                self._each_second(each)
+        if self.select("SELECT 1 FROM group_move WHERE state <> 'done' LIMIT 1"):
+            self.attend()
         self.hear()
+
+    def _each_second(self, conductor: Conductor) -> None:
+        """What a conductor does beside its steps: renew its leases in time, look for moves and answers."""
+        present, lease_s = self.clock.now(), self.settings.lease_s
+        if conductor.held and present - conductor.renewed_at > lease_s / 3:
+            conductor.renewed_at = present
+            self.store.write_now(moves.renew, conductor.name, list(conductor.held), lease_s)
+        conductor.resting.clear()
+        if self.select(FREE, present):
+            self.take(conductor)
 
     # -- Conductors -----------------------------------------------------------------------
 
