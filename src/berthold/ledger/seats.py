@@ -202,6 +202,8 @@ def begin_moving(tx: Tx, group_id: str, by: str, members: int | None = None) -> 
     ).first()
     if row is None:
         must_stand(tx, group_id)
+        if tx.execute(select(group.c.moving).where(group.c.id == group_id)).scalar():
+            raise Refused("G2", f"group {group_id} is moving; try again when it has arrived", wait=True)
         raise Refused(
             "G2",
             f"Affinity instance group policy was violated (G2): group {group_id} has other members, which"

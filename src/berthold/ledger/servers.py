@@ -137,12 +137,11 @@ def recharge(tx: Tx, server_id: str, cores: int, ram: int) -> None:
 
 
 def hold_bill(tx: Tx, server_id: str) -> None:
-    """Hold what `bury` will change (server, group, project) before any host is locked."""
-    row = tx.execute(
-        select(server.c.project_id, server.c.group_id).where(server.c.id == server_id).with_for_update()
-    ).one()
+    """Hold what `bury` will change (group, server, project) before any host is locked."""
+    bill = select(server.c.project_id, server.c.group_id).where(server.c.id == server_id)
     group, project = schema.server_group, schema.project
-    tx.execute(select(group.c.id).where(group.c.id == row.group_id).with_for_update())
+    tx.execute(select(group.c.id).where(group.c.id == tx.execute(bill).one().group_id).with_for_update())
+    row = tx.execute(bill.with_for_update()).one()  # its group may have been deleted; it gets no other
     tx.execute(select(project.c.id).where(project.c.id == row.project_id).with_for_update())
 
 
