@@ -468,3 +468,24 @@ def test_room_that_a_whole_group_gives_up_is_waited_for(make_world: MakeWorld, h
     world.settle()
     assert home(world, late) == "node1"
     assert {home(world, server) for server in servers} == {"node2"}
+
+
+@pytest.mark.parametrize("kind", ["live-migration", "resize"])
+def test_who_waits_on_a_host_that_is_lost_can_be_evacuated(world: World, kind: str) -> None:
+    one, two, _ = members(world, "one", "two", "three")
+    world.resize(one)
+    world.settle()
+    move = world.live_migrate(two) if kind == "live-migration" else world.resize(two)
+    world.step(move)
+    assert waits(world, move)
+    lost = home(world, two)
+    lose(world, lost)
+    world.store.write_now(hosts.fence, world.host_id(lost))
+    while move in world.unfinished():
+        world.step(move)
+    assert world.move(move)["state"] == "undone"
+    evacuation = evacuate(world, two)
+    world.confirm(one)
+    world.settle()
+    assert ended(world, evacuation) == "done"
+    assert home(world, two) != lost

@@ -87,7 +87,11 @@ class Hope:
 
 
 def patience(scene: Scene) -> float:
-    """For how many seconds the move may wait for a place; 0 if it is to fail at once."""
+    """For how many seconds the move may wait for a place; 0 if it is to fail at once. So does whatever would
+    leave a fenced host, but for an evacuation: it cannot, and while it waited nobody could evacuate."""
+    at_home = any(claim.host_status == "fenced" for claim in scene.claims_in("home"))
+    if at_home and scene.move["kind"] != "evacuation":
+        return 0.0
     seconds: float = scene.wish.get(PATIENCE, 0)
     return seconds
 
