@@ -37,7 +37,7 @@ def call(engine: Engine, statement: Select[Any], values: Mapping[str, Any]) -> A
     try:
         proxied = _living(engine)
     except errors.Error as error:
-        raise _known(text, error, errors) from error
+        raise known(text, error, errors) from error
     connection: Any = proxied.driver_connection
     try:
         connection.autocommit = True
@@ -47,7 +47,7 @@ def call(engine: Engine, statement: Select[Any], values: Mapping[str, Any]) -> A
         if connection.closed:
             proxied.invalidate(error)
             raise Lost from error
-        raise _known(text, error, errors) from error
+        raise known(text, error, errors) from error
     finally:
         if not connection.closed:
             connection.autocommit = False
@@ -83,8 +83,8 @@ def _has_ended(connection: Any) -> bool:
     return bool(connection.closed)
 
 
-def _known(text: str, error: Exception, errors: Any) -> DBAPIError:
-    """The driver's error as SQLAlchemy's, which shows no values."""
-    known = DBAPIError.instance(text, None, error, errors.Error, hide_parameters=True)
-    assert isinstance(known, DBAPIError)
-    return known
+def known(text: str, error: Exception, errors: Any) -> DBAPIError:
+    """An error of the driver `errors` as SQLAlchemy's, which shows no values."""
+    told = DBAPIError.instance(text, None, error, errors.Error, hide_parameters=True)
+    assert isinstance(told, DBAPIError)
+    return told

@@ -28,9 +28,11 @@ NUMBER = (
     .values(asks=host.c.asks + 1)
     .returning(host.c.asks, host.c.epoch)
 )
-OF_SLOTS = select(ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.c.answer).where(
-    ask.c.move_id == bindparam("move"), ask.c.slot.in_(bindparam("slots", expanding=True))
+SENT = select(ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.c.answer).where(
+    ask.c.move_id == bindparam("move")
 )
+OF_SLOTS = SENT.where(ask.c.slot.in_(bindparam("slots", expanding=True)))
+OF_ONE_SLOT = SENT.where(ask.c.slot == bindparam("slot"))
 # The index of open asks is partial: the engines use it for this very text only.
 OPEN = select(ask).where(text("state = 'open'"), ask.c.host_id == bindparam("host")).order_by(ask.c.seq)
 ANSWER = (
@@ -83,7 +85,11 @@ def send(
 
 def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
     """What was asked for these slots, and what came of it."""
-    rows = tx.execute(OF_SLOTS, {"move": move_id, "slots": list(slots)})
+    wanted = list(slots)
+    if len(wanted) == 1:
+        rows = tx.execute(OF_ONE_SLOT, {"move": move_id, "slot": wanted[0]})
+    else:
+        rows = tx.execute(OF_SLOTS, {"move": move_id, "slots": wanted})
     return [Sent(*row) for row in rows]
 
 

@@ -299,9 +299,15 @@ def _sqlite(url: str, begin: str) -> Engine:
             got = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
             assert got == value, f"SQLite runs with {pragma}={got}; the promises need {value}"
 
+    statement = f"BEGIN {begin}"
+
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
-        connection.exec_driver_sql(f"BEGIN {begin}")
+        driver: Any = connection.connection.driver_connection
+        try:
+            driver.execute(statement)
+        except sqlite3.Error as error:
+            raise calls.known(statement, error, sqlite3) from error
 
     return engine
 

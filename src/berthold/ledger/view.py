@@ -46,9 +46,14 @@ HOSTS = select(
     .outerjoin(heartbeat, heartbeat.c.host_id == host.c.id)
     .outerjoin(inventory, inventory.c.provider_id == host.c.id)
 )
-HOSTS_OF = HOSTS.where(host.c.id.in_(bindparam("ids", expanding=True)))
 TRAITS = select(trait.c.provider_id, trait.c.trait)
-TRAITS_OF = TRAITS.where(trait.c.provider_id.in_(bindparam("ids", expanding=True)))
+# Of all hosts, of some, and of one: what a claim has changed.
+OF_ALL = (HOSTS, TRAITS)
+OF_SOME = (
+    HOSTS.where(host.c.id.in_(bindparam("ids", expanding=True))),
+    TRAITS.where(trait.c.provider_id.in_(bindparam("ids", expanding=True))),
+)
+OF_ONE = (HOSTS.where(host.c.id == bindparam("id")), TRAITS.where(trait.c.provider_id == bindparam("id")))
 GROUP = select(group).where(group.c.id == bindparam("group"))
 
 
@@ -70,17 +75,27 @@ class HostRow:
 
 def hosts(tx: Tx, ids: Collection[str] | None = None) -> list[HostRow]:
     """These hosts (or all), as they are."""
-    these = {} if ids is None else {"ids": list(ids)}
+    (of_hosts, of_traits), these = _of(ids)
     traits: dict[str, set[str]] = defaultdict(set)
-    for provider_id, name in tx.execute(TRAITS if ids is None else TRAITS_OF, these):
+    for provider_id, name in tx.execute(of_traits, these):
         traits[provider_id].add(name)
     rows: dict[str, HostRow] = {}
-    for row in tx.execute(HOSTS if ids is None else HOSTS_OF, these):
+    for row in tx.execute(of_hosts, these):
         if row[0] not in rows:
-            rows[row[0]] = HostRow(*row[:7], row[7] or 0.0, frozenset(traits.get(row[0], ())), {})
+            of_host: tuple[Any, Any, Any, Any, Any, Any, Any] = tuple(row[:7])
+            rows[row[0]] = HostRow(*of_host, row[7] or 0.0, frozenset(traits.get(row[0], ())), {})
         if row[8] is not None:
             rows[row[0]].inventories[row[8]] = tuple(row[9:])
     return list(rows.values())
+
+
+def _of(ids: Collection[str] | None) -> tuple[Any, dict[str, Any]]:
+    """The statements for these hosts and their traits, with their parameters."""
+    if ids is None:
+        return OF_ALL, {}
+    if len(ids) == 1:
+        return OF_ONE, {"id": next(iter(ids))}
+    return OF_SOME, {"ids": list(ids)}
 
 
 def generations(tx: Tx) -> dict[str, int]:
