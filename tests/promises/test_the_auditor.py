@@ -13,6 +13,7 @@ import engines
 from berthold.lab.world import World, with_settings
 from berthold.lab.world import now as run
 from berthold.ledger import hosts, inventories
+from berthold.ledger.compliance import Finding
 from berthold.ledger.store import Store, Tx
 from berthold.moves import auditor
 from berthold.moves.auditor import Auditor
@@ -95,8 +96,26 @@ def test_one_that_slept_through_its_turn_writes_nothing(world: World) -> None:
     world.pass_time(61)
     shrink(world, "node1", 4)
     assert run(Auditor(world.store, world.settings, "c2").look())
-    assert world.store.write_now(auditor.keep, late, found) == ([], [])
+    assert world.store.write_now(auditor.keep, late, found) is None
     assert world.store.read_now(violations.standing) == []
+
+
+def test_operators_are_told_of_an_audit_that_takes_longer_than_its_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two of them could take turns for ever, and nothing that they find would ever be told."""
+    one = Auditor(world.store, world.settings, "c1")
+
+    def slowly(tx: Tx) -> list[Finding]:
+        world.clock.advance(one.every_s + 1)
+        assert duties.take(tx, auditor.DUTY, "c2", one.every_s)
+        return []
+
+    monkeypatch.setattr(auditor, "judge", slowly)
+    lines = looks(world, one)
+    assert [line["event"] for line in lines] == [
+        "the audit took longer than its turn: what it found is not kept"
+    ]
 
 
 def test_of_conductors_that_ask_at_once_one_gets_the_turn(postgresql: engines.PostgreSQL) -> None:

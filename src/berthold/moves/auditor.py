@@ -57,7 +57,16 @@ class Auditor:
         if turn is None:
             return False
         found = await self.store.read(judge)
-        new, ended = await self.store.write(keep, turn, found)
+        kept = await self.store.write(keep, turn, found)
+        if kept is None:
+            log.warning(
+                "the audit took longer than its turn: what it found is not kept",
+                found=len(found),
+                turn_s=self.every_s,
+                do="give it longer turns (audit_s)",
+            )
+            return True
+        new, ended = kept
         for finding in new:
             log.error(
                 "does not comply",
@@ -109,6 +118,6 @@ def _as_finding(violation: Violation) -> Finding:
     )
 
 
-def keep(tx: Tx, turn: int, found: Sequence[Finding]) -> tuple[list[Finding], list[Row]]:
-    """What is new, and what has ended; nothing of either for a turn that others have followed."""
-    return violations.keep(tx, found) if duties.done(tx, DUTY, turn) else ([], [])
+def keep(tx: Tx, turn: int, found: Sequence[Finding]) -> tuple[list[Finding], list[Row]] | None:
+    """What is new, and what has ended; None, and nothing is written, for a turn that others have followed."""
+    return violations.keep(tx, found) if duties.done(tx, DUTY, turn) else None
