@@ -197,6 +197,12 @@ PLANTS = (
         ("UPDATE server SET condition = 'paused' WHERE id = 'v'",),
     ),
     Plant(
+        "M2",
+        "server {id} is {condition} and has no home",
+        {"id": "v", "condition": "soft-deleted"},
+        ("UPDATE server SET condition = 'soft-deleted' WHERE id = 'v'",),
+    ),
+    Plant(
         "M3",
         "server {server_id} has {moves} unfinished moves",
         {"server_id": "n", "moves": 2},

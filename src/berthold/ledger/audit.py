@@ -155,7 +155,8 @@ CHECKS = (
         "server {id} is {condition} and has no home",
         # Its index is of claims that are not left behind.
         """SELECT s.id, s.condition FROM server s
-            WHERE s.condition IN ('active','stopped','paused','suspended','rescued') AND NOT EXISTS
+            WHERE s.condition IN
+                  ('active','stopped','paused','suspended','rescued','shelved','soft-deleted') AND NOT EXISTS
                   (SELECT 1 FROM claim c WHERE c.server_id = s.id AND c.role = 'home' AND c.role <> 'left')""",
     ),
     Check(
