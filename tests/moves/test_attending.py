@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from berthold.lab.world import World
+from berthold.ledger import group_moves
 from berthold.ledger.store import Tx
 from berthold.moves import together
 from berthold.moves.attend import attend, attend_once
@@ -73,3 +74,34 @@ def test_one_that_fails_keeps_no_other_from_being_seen_to(
 
 async def _once(world: World) -> None:
     await attend_once(world.store)
+
+
+def test_whatever_goes_wrong_it_looks_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    group, servers = three(world)
+    move_group(world, group, "node2")
+    unfinished, failed = group_moves.unfinished, []
+
+    def broken(tx: Tx) -> list[str]:
+        if not failed:
+            failed.append(True)
+            raise RuntimeError("planned")
+        return unfinished(tx)
+
+    monkeypatch.setattr(group_moves, "unfinished", broken)
+
+    async def arrive() -> None:
+        attending = asyncio.create_task(attend(world.store, scan_s=0.01))
+        for _ in range(500):
+            for move in world.unfinished():
+                world.step(move)
+            for host in ("node1", "node2"):
+                world.obey(host)
+            await asyncio.sleep(0)
+            if state(world)[0] == "done":
+                break
+        attending.cancel()
+
+    asyncio.run(arrive())
+    assert failed
+    assert homes(world, servers) == {"node2"}
+    world.settle()

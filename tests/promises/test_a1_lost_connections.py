@@ -53,6 +53,18 @@ def test_a_connection_lost_before_the_commit_costs_a_second_try_and_nothing_else
     assert tally(store) == 1
 
 
+def test_a_server_that_takes_no_writes_just_now_is_waited_for(store: Store) -> None:
+    """A conductor that met a standby while another was promoted would end, or hold no lease any more."""
+
+    def write(tx: Tx) -> None:
+        tx.execute(text("SET TRANSACTION READ ONLY"))
+        tx.execute(text("INSERT INTO tally VALUES (1)"))
+
+    with pytest.raises(Unavailable):
+        store.write_now(write)
+    assert tally(store) == 0
+
+
 def test_a_connection_lost_in_the_commit_is_told_and_not_tried_again(store: Store) -> None:
     """It may have been committed. Done twice may be worse than not known."""
     tries = 0

@@ -56,6 +56,8 @@ BUSY = "the database is too busy with this record; try again"
 
 # Deadlock, serialisation failure, lock timeout; a session that stood still too long.
 RETRIED_STATES = {"40P01", "40001", "55P03", "25P03"}
+# A server that takes no writes just now: a standby, or a primary that was demoted.
+READ_ONLY = "25006"
 # Violations that mean "the rule changed under me": a group was deleted, a seat or place was
 # taken or given up, a host introduced, between the look and the write. From the start, it
 # comes out right.
@@ -264,7 +266,8 @@ def _told(error: DBAPIError) -> Exception:
     """What the caller should see: `Unavailable` for a database that is not there, else the bug itself."""
     # SQLite calls a faulty statement by the same name as a database that cannot be opened.
     faulty = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-    if (isinstance(error, OperationalError) and not faulty) or error.connection_invalidated:
+    read_only = getattr(error.orig, "sqlstate", None) == READ_ONLY
+    if (isinstance(error, OperationalError) and not faulty) or error.connection_invalidated or read_only:
         log.error("the database does not answer: %s", error.orig)
         return Unavailable("the database does not answer; try again in a moment")
     return error

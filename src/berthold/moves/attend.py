@@ -31,6 +31,9 @@ async def attend_once(store: Store) -> bool:
     except Unavailable as error:
         log.warning("group moves cannot be looked at", reason=error.message)
         return False
+    except Exception:
+        log.exception("group moves were not looked at")
+        return False
     return any([await _tended(store, group_move) for group_move in waiting])
 
 
