@@ -146,12 +146,9 @@ def _matching(wanted: ServersWanted) -> list[ColumnElement[bool]]:
     where: list[ColumnElement[bool]] = [server.c[name] == value for name, value in wanted.equal.items()]
     if wanted.project_id is not None:
         where.append(server.c.project_id == wanted.project_id)
-    restorable = server.c.condition == "soft-deleted"
-    if wanted.deleted:
-        gone = server.c.deleted_at.is_not(None)
-        where.append(or_(gone, restorable) if wanted.soft_deleted else gone)
-    elif wanted.deleted is not None:
-        where.append(server.c.deleted_at.is_(None))
+    gone, restorable = server.c.deleted_at.is_not(None), server.c.condition == "soft-deleted"
+    if wanted.deleted is not None:
+        where.append(or_(gone, restorable) if wanted.deleted else ~gone)
     if not wanted.soft_deleted:
         where.append(~restorable)
     if wanted.host is not None:
