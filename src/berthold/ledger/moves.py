@@ -9,7 +9,7 @@ epoch. Every write of progress names the epoch, so a conductor that slept can wr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import and_, bindparam, or_, select, text, update
@@ -40,10 +40,12 @@ WRITE = (
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write a move's progress: until somebody takes the move at a higher epoch."""
+    """The right to write a move's progress: until somebody takes the move at a higher epoch. `about` is
+    for the log: what is moved how, and who asked."""
 
     move_id: str
     epoch: int
+    about: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 
 def begin(
@@ -200,9 +202,16 @@ def take(tx: Tx, owner: str, seconds: float, limit: int = 1) -> list[Lease]:
         update(move)
         .where(move.c.number.in_(list(ids)), free)
         .values(owner=owner, epoch=move.c.epoch + 1, until=now(tx) + seconds)
-        .returning(move.c.id, move.c.epoch)
+        .returning(move.c.id, move.c.epoch, move.c.server_id, move.c.kind, move.c.request_id)
     )
-    return [Lease(*row) for row in rows]
+    return [
+        Lease(
+            row.id,
+            row.epoch,
+            {"server": row.server_id, "move": row.id, "kind": row.kind, "request": row.request_id},
+        )
+        for row in rows
+    ]
 
 
 def renew(tx: Tx, owner: str, leases: list[Lease], seconds: float) -> None:

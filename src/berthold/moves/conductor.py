@@ -95,12 +95,15 @@ class Conductor:
 
     async def _drive(self, lease: moves.Lease) -> None:
         """Step one move until its end, or until it is somebody else's."""
+        if lease.epoch == 1:
+            log.info("move begins", **lease.about)
         try:
             with self.store.bus.subscribe(f"move:{lease.move_id}") as news:
                 seen, told = None, False
                 while not self._stopping.is_set():
                     outcome = await self.runner.step(lease, seen, answered=told)
                     if outcome.over:
+                        _tell_end(lease, outcome)
                         self._listen_for(lease.move_id, outcome)
                         return
                     seen, told = outcome.scene, False
@@ -142,3 +145,10 @@ class Conductor:
                 await self.store.write(moves.give_back, lease)
             except Unavailable as error:
                 log.warning("lease ends by itself", move=lease.move_id, reason=error.message)
+
+
+def _tell_end(lease: moves.Lease, outcome: Outcome) -> None:
+    """One line for how a move ended: done, undone, waiting for a decision, or stuck."""
+    if not outcome.later:
+        say = log.warning if outcome.state == "stuck" else log.info
+        say(f"move {outcome.state}", **lease.about, host=outcome.host)

@@ -19,13 +19,15 @@ LOOK_AGAIN_S = 1.0
 class Outcome:
     """How a turn left its move. `state` is the move's; `wait_s` is how long nothing can be done
     but wait for answers; `later` means the lease was given back until it is worth another try, or one of
-    the topics `news` is told. `scene` is what a look would show now, where the next line asks no agent."""
+    the topics `news` is told. `scene` is what a look would show now, where the next line asks no agent;
+    `host` is where a move that is over has left its server."""
 
     state: str
     wait_s: float = 0.0
     later: bool = False
     news: tuple[str, ...] = ()
     scene: Scene | None = field(default=None, repr=False, compare=False)
+    host: str | None = field(default=None, compare=False)
 
     @property
     def over(self) -> bool:

@@ -134,6 +134,7 @@ def _tell(scene: Scene, hope: waiting.Hope, seconds: float) -> None:
             server=scene.server["id"],
             move=scene.id,
             kind=scene.move["kind"],
+            request=scene.move["request_id"],
             at_most_s=round(seconds),
             hosts="; ".join(f"{each.host.name}: {each}" for each in hope.prospects.values()),
         )

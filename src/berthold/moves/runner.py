@@ -214,10 +214,7 @@ class Runner:
             name = scene.host_name(bad[0].host_id) or bad[0].host_id
             trouble = Trouble(reason, {name: reason}, f"{name} could not {bad[0].verb}: {reason}")
             return await self._trouble(lease, scene, trouble)
-        outcome = await self.store.write(turns.undo_line, lease)
-        if outcome.state == "undone":
-            log.info("move undone", server=scene.server["id"], move=scene.id, kind=scene.move["kind"])
-        return outcome
+        return await self.store.write(turns.undo_line, lease)
 
     async def _trouble(self, lease: moves.Lease, scene: Scene, trouble: Trouble) -> Outcome:
         """Tell the operator once, then turn back or try again."""
@@ -227,6 +224,7 @@ class Runner:
             server=scene.server["id"],
             move=scene.id,
             kind=scene.move["kind"],
+            request=scene.move["request_id"],
             line=turns.line_of(scene).name,
             way="back" if back else "forward",
             reason=trouble.message,

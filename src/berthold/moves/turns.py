@@ -274,7 +274,8 @@ def _end(
         _end_abort(tx, scene, abort, too_late=not failed)
     if scene.move["group_move_id"]:
         announce(tx, group_moves.TOPIC)
-    return Outcome(state)
+    there = scene.move["source_id"] if failed else columns.get("target_id", scene.move["target_id"])
+    return Outcome(state, host=scene.host_name(there or scene.move["source_id"]))
 
 
 def _end_abort(tx: Tx, scene: Scene, abort: Mapping[str, Any], *, too_late: bool) -> None:
