@@ -27,6 +27,16 @@ def force_up(cloud: Any, host: str) -> Any:
     return cloud.put(f"/os-services/{host}", {"forced_down": False}, version="2.53")
 
 
+def test_no_host_is_dead_because_a_process_has_just_begun_to_listen(cloud: Any, orphan: str) -> None:
+    """When the control plane returns, nobody was heard for a while: hosts that live must not be fenced."""
+    cloud.app = cloud.over_http()
+    said = cloud.act(orphan, "evacuate", {}, version="2.95")
+    assert (said.status, "is still in use" in str(said.json)) == (400, True)
+    cloud.world.pass_time(cloud.world.settings.silent_after_s + 1)
+    assert cloud.act(orphan, "evacuate", {}, version="2.95").status == 200
+    cloud.world.settle()
+
+
 @pytest.mark.parametrize(
     ("version", "wish", "answer", "status"),
     [

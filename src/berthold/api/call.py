@@ -27,8 +27,10 @@ class Services:
     settings: Settings
     policy: Policy = field(default_factory=Policy)
     watch: Watch = field(init=False)  # what explanations see of the hosts
+    since: float = field(init=False)  # from when on agents could be heard here
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "since", self.store.clock.now())
         object.__setattr__(self, "watch", Watch(self.store, self.settings.silent_after_s))
 
 

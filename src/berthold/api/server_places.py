@@ -40,13 +40,20 @@ def evacuate(tx: Tx, call: Call, server_id: str, wish: bodies.Evacuate) -> dict[
         tx,
         server_id,
         by(call),
-        silent_since=call.store.clock.now() - call.settings.silent_after_s,
+        silent_since=_silent_since(call),
         host=host,
         stopped=call.version >= STAYS_STOPPED,
     )
     if call.version >= SHARED_STORAGE_IS_FOUND_OUT:
         return None
     return {"adminPass": None if wish.shared else wish.admin_pass or password(call)}
+
+
+def _silent_since(call: Call) -> float:
+    """Who was not heard since then is dead. Not who could not be heard: for the first seconds of this
+    process that is everybody, and a host that lives must not be fenced for that."""
+    silent_since = call.store.clock.now() - call.settings.silent_after_s
+    return silent_since if call.services.since <= silent_since else 0.0
 
 
 def shelve(tx: Tx, call: Call, server_id: str, _: None) -> None:
