@@ -50,10 +50,11 @@ class Part(Protocol):
 
 @dataclass
 class Web:
-    """The HTTP API on a socket that listens already."""
+    """The HTTP API on a socket that listens already. `closing` answers requests that wait for news."""
 
     app: ASGIApp
     listener: socket.socket
+    closing: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._server = _Server(
@@ -65,7 +66,8 @@ class Web:
                 server_header=False,
                 timeout_graceful_shutdown=REQUESTS_END_S,
                 timeout_keep_alive=30,
-            )
+            ),
+            self.closing,
         )
 
     async def run(self) -> None:
@@ -76,7 +78,15 @@ class Web:
 
 
 class _Server(uvicorn.Server):
-    """Signals are the process's, not the web server's."""
+    """Signals are the process's, not the web server's. `closing` runs when no further request is taken."""
+
+    def __init__(self, config: uvicorn.Config, closing: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().call_soon(self._closing)
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

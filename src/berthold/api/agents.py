@@ -42,6 +42,8 @@ log = structlog.get_logger("berthold.agents")
 
 TICK_S = 1.0
 WAIT_MAX_S = 30.0
+# Who waits for something to do hears this too: it is told when the process ends.
+ENDS = "the door closes"
 
 
 class AgentDoor:
@@ -54,6 +56,7 @@ class AgentDoor:
         self._progress: dict[str, tuple[str, Mapping[str, int]]] = {}
         # Hosts whose agent was shown here, at this epoch, all that it has to do; nothing was told since.
         self._shown: dict[str, int] = {}
+        self._closed = 0
         store.bus.hear(self._hear)
 
     async def register(self, hello: Hello) -> Welcome:
@@ -78,14 +81,19 @@ class AgentDoor:
     async def take(self, take: Take) -> Asks:
         if take.wait <= 0:
             return Asks(await self.store.read(_asks_for, take))
-        until = self.store.clock.now() + min(take.wait, WAIT_MAX_S)
-        with self.store.bus.subscribe(f"asks:{take.host}") as news:
+        until, closed = self.store.clock.now() + min(take.wait, WAIT_MAX_S), self._closed
+        with self.store.bus.subscribe(f"asks:{take.host}", ENDS) as news:
             while True:
                 asks = await self._news_for(take)
                 left = until - self.store.clock.now()
-                if asks or left <= 0:
+                if asks or left <= 0 or closed != self._closed:
                     return Asks(asks)
                 await news.wait(left)
+
+    def close(self) -> None:
+        """Answer all who wait now: their requests would be cut off when the process ends."""
+        self._closed += 1
+        self.store.bus.wake([ENDS])
 
     async def _news_for(self, take: Take) -> list[Ask]:
         """What the host has to do, if it may be something that it was not shown yet. Of what it was shown

@@ -109,7 +109,7 @@ async def _up(
             # While the cloud was down no host was heard. A conductor that went on with unfinished
             # moves before they have registered would find no host to place a server on.
             cloud.After(lambda: all(daemon.welcome for daemon in daemons), conductor),
-            cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener),
+            cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener, door.close),
             *map(cloud.agent, daemons),
             cloud.door(door),
         ]
@@ -154,7 +154,7 @@ async def _api(home: Home, url: str, listener: socket.socket, settings: Settings
     with _store(url) as store:
         four = await _companions(home, store)
         door = AgentDoor(store)
-        web = cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener)
+        web = cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener, door.close)
         return await cloud.run([web, cloud.door(door)], _greet(home, address, []))
 
 
