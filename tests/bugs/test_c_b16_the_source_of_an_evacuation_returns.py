@@ -24,7 +24,7 @@ from berthold.agent.protocol import Fenced, Guest, Hello, Report, Take
 from berthold.errors import Malformed, NotFound, Refused, WrongState
 from berthold.lab.world import World, now
 from berthold.ledger import hosts
-from berthold.moves import left
+from berthold.moves import begin, left
 from by_hand import (
     MakeWorld,
     ended,
@@ -293,6 +293,22 @@ def test_a_host_that_is_heard_is_neither_fenced_nor_evacuated(make_world: MakeWo
     here = world.ground.place("node1", one)
     assert here is not None
     now(world.agents["node1"].driver.start(here.guest))
+
+
+def test_a_host_that_answers_is_alive_whatever_became_of_its_heartbeats(make_world: MakeWorld) -> None:
+    world = make_world(node1=4, node2=4)
+    one = world.boot("one", host="node1")
+    world.silent.add("node1")
+    world.store.write_now(begin.begin, "hard-reboot", one, world.by(), {})
+    world.step(under_way(world, one))
+    (ask,) = world.asks("node1")
+    world.pass_time(world.settings.silent_after_s + 1)
+    now(world.door.answer(now(world.agents["node1"].do(ask))))
+    now(world.door.tick())
+    with pytest.raises(Malformed, match="still in use"):
+        evacuate(world, one)
+    world.silent.clear()
+    world.settle()
 
 
 def test_capacity_on_both_hosts_is_whole_at_every_line(make_world: MakeWorld) -> None:

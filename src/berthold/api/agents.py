@@ -119,6 +119,7 @@ class AgentDoor:
             recorded = await self.store.write(_record, answer)
         except Refused as refusal:
             raise Fenced(refusal.why) from refusal
+        self._beaten.add(answer.host)  # whoever answers is not dead, whatever became of its heartbeats
         if recorded and left.is_about_what_was_left(recorded[1]):
             await self._collect(recorded[0], answer)
         return Heard()
