@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from berthold.lab.world import with_settings
+from berthold.ledger import hosts
 from by_hand import lose
 
 BEFORE_2_14 = {"onSharedStorage": "False"}
@@ -33,6 +34,16 @@ def test_no_host_is_dead_because_a_process_has_just_begun_to_listen(cloud: Any, 
     said = cloud.act(orphan, "evacuate", {}, version="2.95")
     assert (said.status, "is still in use" in str(said.json)) == (400, True)
     cloud.world.pass_time(cloud.world.settings.silent_after_s + 1)
+    assert cloud.act(orphan, "evacuate", {}, version="2.95").status == 200
+    cloud.world.settle()
+
+
+def test_no_host_is_dead_because_the_database_was_away(cloud: Any, orphan: str) -> None:
+    """Then no heartbeat could be written, of any host."""
+    cloud.world.clock.advance(cloud.world.settings.silent_after_s + 1)
+    said = cloud.act(orphan, "evacuate", {}, version="2.95")
+    assert (said.status, "none was heard" in str(said.json)) == (400, True)
+    cloud.world.hear()
     assert cloud.act(orphan, "evacuate", {}, version="2.95").status == 200
     cloud.world.settle()
 
@@ -156,6 +167,7 @@ def test_with_no_host_left_the_server_is_what_it_was_and_may_be_evacuated_again(
     cloud.host("node1")
     server = cloud.server()
     lose(cloud.world, "node1")
+    cloud.world.store.write_now(hosts.fence, cloud.world.host_id("node1"))
     assert cloud.act(server, "evacuate", {}, version="2.68").status == 200
     cloud.world.settle()
     shown = cloud.shown(server)

@@ -184,6 +184,12 @@ def is_silent(tx: Tx, host_id: str, since: float) -> bool:
     return last is None or last < since
 
 
+def any_heard(tx: Tx, since: float) -> bool:
+    """Whether any host was heard since that moment."""
+    beats = schema.heartbeat.c
+    return tx.execute(select(beats.host_id).where(beats.heard_at >= since).limit(1)).first() is not None
+
+
 def unfence(tx: Tx, host_id: str) -> None:
     """An operator lets the host act again. Raises `Malformed` (400, as Nova) while servers are being
     evacuated from it, and until all that it left behind is known to be gone."""

@@ -68,12 +68,18 @@ def evacuate(
 
 
 def _fence(tx: Tx, home: claims.Claim, silent_since: float) -> None:
-    """Hold the host, and fence it unless it is; it is never fenced while it is heard."""
+    """Hold the host, and fence it unless it is; it is never fenced while it is heard, or while nobody is."""
     locked = hosts.lock(tx, home.host_id, must_be_up=False)
     if locked.status == "fenced":
         return
     if not hosts.is_silent(tx, home.host_id, silent_since):
         raise Malformed(f"Compute service of {locked.name} is still in use.")
+    if not hosts.any_heard(tx, silent_since):
+        # Then it is this cloud that was away (its database, say), rather than this host that died.
+        raise Malformed(
+            f"Compute service of {locked.name} may be still in use: none was heard for a while. Try again in"
+            " a moment, or force it down."
+        )
     hosts.fence(tx, home.host_id)
 
 
