@@ -64,7 +64,7 @@ def servers(cloud: Any) -> list[dict[str, Any]]:
     ("word", "status", "host"), [("resume", "done", "node2"), ("back", "returned", "node1")]
 )
 def test_what_is_held_says_why_and_goes_either_way(
-    cloud: Any, group: str, word: str, status: str, host: str
+    cloud: Any, group: str, fault: Any, word: str, status: str, host: str
 ) -> None:
     hold(cloud, group)
     shown = look(cloud, group)
@@ -78,6 +78,9 @@ def test_what_is_held_says_why_and_goes_either_way(
     cloud.world.settle()
     assert look(cloud, group)["status"] == status
     assert {s["OS-EXT-SRV-ATTR:host"] for s in servers(cloud)} == {host}
+    told = fault(act(cloud, group, {"back": None}), 409)
+    assert ("it has been taken back" in told) is (word == "back")
+    assert ("the last member has arrived" in told) is (word == "resume")
 
 
 def test_no_host_for_all_says_why_host_by_host_to_operators_only(cloud: Any, group: str, fault: Any) -> None:

@@ -353,6 +353,11 @@ def test_a_silent_host_and_a_move_that_nobody_works_on_are_told(world: World) ->
     world.pass_time(30.0)
     said, _ = of_move(world, move)
     assert "look at node2 and its agent, which is not heard" in said.operators_ways
+    world.step(move)
+    said, _ = of_move(world, move)
+    (against,) = of_host(said.refused, "node2").against
+    assert against.cause == "no answer", "a host that is not heard said nothing"
+    assert against.reason.startswith("its agent has been silent for")
     world.delete(one)
     superseded, now = of_move(world, move)
     assert "was given up" in superseded.says

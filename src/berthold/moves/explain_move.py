@@ -31,6 +31,11 @@ RULE = re.compile(r"\((C1|G1|G2|G3|M5|M7)\)")
 # What a class of cause keeps, where the reason does not say it.
 RULES = {"capacity": "C1", "host state": "M5", "others wait for it": "M7"}
 CAUSES = {filter.cause for filter in FILTERS} | {"already refused"}
+# What a move notes of a host that said nothing itself.
+UNSAID = {
+    "no answer": re.compile("no answer within|its agent has been silent"),
+    "host state": re.compile("fenced$"),
+}
 # Longer than any lease: nobody has worked on it, and nobody will by himself.
 ABANDONED_S = 10.0
 
@@ -182,7 +187,7 @@ def _recorded(
     if tried is not None and cause == "already refused":
         return tried
     if cause not in CAUSES:
-        cause, reason = "the host said no", text
+        cause, reason = next((c for c, said in UNSAID.items() if said.match(text)), "the host said no"), text
     named = RULE.search(reason)
     rule = named[1] if named else RULES.get(cause)
     members = {"G1": there.get(host, ()), "G2": tuple(each for held in there.values() for each in held)}

@@ -207,6 +207,8 @@ def _held(tx: Tx, group_id: str) -> tuple[Row, list[Row]]:
 
 
 def _must_be_on_its_way(whole: Row) -> None:
+    if whole["state"] == "done" and whole["goal_id"] == whole["source_id"]:
+        raise WrongState("The group is not on its way: it has been taken back to where it came from.")
     if whole["state"] != "moving":
         raise WrongState(
             "The group is not on its way: the last member has arrived, and what they held on the other"
