@@ -37,7 +37,8 @@ def test_the_best_host_with_room_for_all_is_taken(world: World) -> None:
 
 def test_of_candidates_that_are_lost_the_next_is_taken(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group, servers = three(world)
-    begin, lost = together.begin, []
+    begin = together.begin
+    lost: list[object] = []
 
     def quicker(*args: object) -> str:
         if not lost:

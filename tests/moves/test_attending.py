@@ -79,7 +79,8 @@ async def _once(world: World) -> None:
 def test_whatever_goes_wrong_it_looks_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     group, servers = three(world)
     move_group(world, group, "node2")
-    unfinished, failed = group_moves.unfinished, []
+    unfinished = group_moves.unfinished
+    failed: list[bool] = []
 
     def broken(tx: Tx) -> list[str]:
         if not failed:

@@ -254,7 +254,7 @@ def test_a_member_that_is_stuck_keeps_the_group_until_somebody_says_go_on(world:
     async def refuse(server: str, host: str) -> None:
         raise WrongState("planned")
 
-    world.runner.neighbours.networks.bind = refuse  # type: ignore[method-assign]
+    world.runner.neighbours.networks.bind = refuse  # type: ignore[method-assign, assignment]
     for _ in range(world.settings.tries_max + 1):
         if world.move(part)["state"] == "running":
             world.step(part)
