@@ -25,6 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from berthold.agent.daemon import Daemon
+from berthold.agent.http import Rejected
 from berthold.api import agents, metrics
 from berthold.api.agents import AgentDoor
 from berthold.api.app import Services, compute_app, mounted
@@ -97,6 +98,7 @@ class Looped:
     """A part that has no end of its own: to stop it is to cancel it."""
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        self.label = str(getattr(work, "__qualname__", "work"))
         self._work = work
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -177,7 +179,9 @@ async def run(parts: Sequence[Part], started: Coroutine[Any, Any, None] | None =
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    tasks = [asyncio.create_task(part.run(), name=type(part).__name__) for part in parts]
+    tasks = [
+        asyncio.create_task(part.run(), name=getattr(part, "label", type(part).__name__)) for part in parts
+    ]
     word = asyncio.create_task(told.wait())
     side = [] if started is None else [asyncio.create_task(started)]
     try:
@@ -215,7 +219,11 @@ async def _stop(part: Part, task: asyncio.Task[None]) -> bool:
         return False
     if task.cancelled():
         return True
-    if error := task.exception():
+    error = task.exception()
+    if isinstance(error, Rejected):
+        log.error("this agent is not wanted", reason=str(error))
+        return False
+    if error:
         log.error("a part failed", part=task.get_name(), exc_info=error)
         return False
     return True

@@ -56,6 +56,11 @@ def test_each_status_is_fenced_rejected_or_to_be_tried_again(status: int, means:
         asyncio.run(take(door(lambda _: httpx.Response(status, text="so it is"))))
 
 
+def test_a_refusal_is_told_in_its_words_not_in_json() -> None:
+    with pytest.raises(Rejected, match=r"^take: HTTP 401: no such token$"):
+        asyncio.run(take(door(lambda _: httpx.Response(401, json={"message": "no such token"}))))
+
+
 @pytest.mark.parametrize("body", ["<html>", '{"asks": [{"id": 1}]}'])
 def test_a_reply_in_another_language_is_rejected(body: str) -> None:
     with pytest.raises(Rejected, match="not an answer that agents understand"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from by_hand import step_until
 
 PROGRESS = {
@@ -24,6 +26,23 @@ def test_a_service_is_forced_down_by_name_before_2_53_and_by_uuid_after(cloud: A
     assert back.json["service"]["forced_down"] is False
     fault(cloud.put("/os-services/force-down", wish, version="2.53"), 400)
     fault(cloud.put(f"/os-services/{host}", {"forced_down": True}, "mel", "2.53"), 403)
+
+
+def test_the_log_says_who_took_a_host_out_of_use(cloud: Any) -> None:
+    host = cloud.host("node1")
+    why = {"status": "disabled", "disabled_reason": "new disk"}
+    with capture_logs() as lines:
+        cloud.put(f"/os-services/{host}", why, version="2.53")
+        cloud.put(f"/os-services/{host}", {"forced_down": True}, "mel", "2.53")  # who may not
+        cloud.put(f"/os-services/{host}", {"forced_down": True}, version="2.53")
+        cloud.delete(f"/os-services/{host}", version="2.53")
+    told = [line for line in lines if line["event"] == "host switched"]
+    assert [(each["host"], each["status"], each["forced_down"], each["reason"]) for each in told] == [
+        ("node1", "disabled", None, "new disk"),
+        ("node1", None, True, None),
+        ("node1", "forgotten", None, None),
+    ]
+    assert all(each["user"] and each["request"] for each in told)
 
 
 def test_an_unused_host_is_forgotten_and_its_agent_may_introduce_it_again(cloud: Any, fault: Any) -> None:

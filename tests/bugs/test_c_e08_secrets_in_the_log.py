@@ -204,6 +204,7 @@ def test_an_agent_at_the_door(watched: Watched, right: bool) -> None:
             return await clouds.run([clouds.agent(agent)])
 
     assert asyncio.run(knock()) is right
+    assert "Traceback" not in watched.told()
     assert ("show the agents' token" in watched.told()) is not right
     assert watched.leaks() == []
 

@@ -190,7 +190,9 @@ def test_a_silent_host(berthold: Berthold, data: Path, world: World) -> None:
     ran = berthold("doctor", "--data", data)
     assert "node1 has not been heard for 3m" in ran.line("WRONG", "hosts")
     assert ran.line("if it is dead: openstack compute service set --down node1 nova-compute")
-    assert ran.line("openstack server evacuate SERVER", "1 server")
+    assert ran.line("WRONG", "hosts", "and 1 server lives there")
+    assert ran.line("openstack server list --all-projects --host node1")
+    assert ran.line("then, for each: openstack server evacuate SERVER")
 
 
 def unheard(world: World, host: str, seconds: float) -> None:

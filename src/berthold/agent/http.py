@@ -82,12 +82,20 @@ class HttpDoor:
         except httpx.TransportError as wrong:
             raise ConnectionError(f"{path}: {type(wrong).__name__}: {wrong}") from wrong
         if reply.status_code == httpx.codes.CONFLICT:
-            raise Fenced(reply.text)
+            raise Fenced(_words(reply))
         if reply.is_server_error or reply.status_code in AGAIN:
-            raise ConnectionError(f"{path}: HTTP {reply.status_code}: {reply.text[:500]}")
+            raise ConnectionError(f"{path}: HTTP {reply.status_code}: {_words(reply)}")
         if not reply.is_success:
-            raise Rejected(f"{path}: HTTP {reply.status_code}: {reply.text[:500]}")
+            raise Rejected(f"{path}: HTTP {reply.status_code}: {_words(reply)}")
         try:
             return msgspec.json.decode(reply.content, type=kind)
         except msgspec.DecodeError as wrong:
             raise Rejected(f"{path}: not an answer that agents understand: {wrong}") from wrong
+
+
+def _words(reply: httpx.Response) -> str:
+    """What a refusal says: its message, or its text if something else than the control plane wrote it."""
+    try:
+        return msgspec.json.decode(reply.content, type=dict[str, str])["message"]
+    except (msgspec.DecodeError, KeyError):
+        return reply.text[:500]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
+
 from berthold.api.call import Call
 from berthold.api.microversions import Version
 from berthold.api.schemas.services import ServiceChange
@@ -15,6 +17,8 @@ from berthold.ledger import hosts, reading
 from berthold.ledger.store import Tx
 from berthold.moves import left
 from berthold.records import aggregates
+
+log = structlog.get_logger("berthold.services")
 
 BINARY = "nova-compute"
 QUERY = frozenset({"host", "binary"})
@@ -48,24 +52,28 @@ async def update(call: Call, service_id: str) -> dict[str, Any]:
         raise Malformed("No updates were requested. Fields 'status' or 'forced_down' should be specified.")
     if wish.disabled_reason is not None and wish.status != "disabled":
         raise Malformed("Specifying disabled_reason when status is not 'disabled' is invalid.")
-    return {"service": render(FIELDS, await call.store.write(_update, service_id, wish), call)}
+    row = await call.store.write(_update, service_id, wish)
+    _tell(call, row["name"], wish.status, wish.forced_down, wish.disabled_reason)
+    return {"service": render(FIELDS, row, call)}
 
 
 async def delete(call: Call, service_id: str) -> None:
     """Forget a host that no server is on and that no move comes from or goes to. Of a host that is
     forced down this says that it will never return: what evacuated servers left there is forgotten too."""
-    await call.store.write(_delete, call, service_id)
+    _tell(call, await call.store.write(_delete, call, service_id), "forgotten")
 
 
 async def enable(call: Call) -> dict[str, Any]:
     """Enable the service that the body names (before 2.53)."""
     await call.store.write(_switch_named, call.body, False)
+    _tell(call, call.body.host, "enabled")
     return {"service": {"host": call.body.host, "binary": call.body.binary, "status": "enabled"}}
 
 
 async def disable(call: Call) -> dict[str, Any]:
     """Disable the service that the body names (before 2.53)."""
     await call.store.write(_switch_named, call.body, True)
+    _tell(call, call.body.host, "disabled", reason=call.body.disabled_reason)
     return {"service": {"host": call.body.host, "binary": call.body.binary, "status": "disabled"}}
 
 
@@ -82,7 +90,27 @@ async def force_down(call: Call) -> dict[str, Any]:
     """Fence the host that the body names, or let it act again (2.11 to 2.52)."""
     wish = call.body
     await call.store.write(_fence_named, wish)
+    _tell(call, wish.host, forced_down=wish.forced_down)
     return {"service": {"host": wish.host, "binary": wish.binary, "forced_down": wish.forced_down}}
+
+
+def _tell(
+    call: Call,
+    host: str,
+    status: str | None = None,
+    forced_down: bool | None = None,
+    reason: str | None = None,
+) -> None:
+    """Operators read in the log who took a host out of use, or let it in again."""
+    log.info(
+        "host switched",
+        host=host,
+        status=status,
+        forced_down=forced_down,
+        reason=reason,
+        user=call.actor.user_id,
+        request=call.request_id,
+    )
 
 
 def _every(tx: Tx) -> list[reading.Row]:
@@ -116,13 +144,13 @@ def _fence(tx: Tx, host: reading.Row, down: bool) -> None:
         hosts.unfence(tx, host["id"])
 
 
-def _delete(tx: Tx, call: Call, service_id: str) -> None:
+def _delete(tx: Tx, call: Call, service_id: str) -> str:
     by_uuid = call.version >= Version(2, 53)
     for row in reading.hosts(tx, ids=[service_id] if by_uuid else None):
         if by_uuid or str(number_of(row["id"])) == service_id:
             left.forget_host(tx, row["id"])
             aggregates.forget_host(tx, row["name"])
-            return
+            return str(row["name"])
     raise NotFound(f"Service {service_id} could not be found.")
 
 

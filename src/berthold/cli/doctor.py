@@ -317,7 +317,8 @@ def _host(tx: Tx, row: reading.Row) -> Iterator[Finding]:
     silence = f"has not been heard for {ago(unheard)}" if row["heard_at"] else "has not been heard yet"
     silent = unheard > Settings().silent_after_s
     live = f"{guests} {'server lives' if guests == 1 else 'servers live'} there"
-    evacuate = f"openstack server evacuate SERVER   ({live})"
+    see = f"see what lives there: openstack server list --all-projects --host {name}"
+    evacuate = f"{see}\nthen, for each: openstack server evacuate SERVER"
     if row["status"] == "fenced" and guests:
         yield Finding(WRONG, "hosts", f"{name} is fenced and {live}", evacuate)
     elif row["status"] == "fenced":
@@ -330,7 +331,8 @@ def _host(tx: Tx, row: reading.Row) -> Iterator[Finding]:
     elif silent:
         down = f"if it is dead: openstack compute service set --down {name} nova-compute"
         steps = [f"look at {name} and its agent", down, *([evacuate] if guests else [])]
-        yield Finding(WRONG, "hosts", f"{name} {silence}", "\n".join(steps))
+        says = f"{name} {silence}, and {live}" if guests else f"{name} {silence}"
+        yield Finding(WRONG, "hosts", says, "\n".join(steps))
     elif row["disabled"]:
         reason = f": {row['disabled_reason']}" if row["disabled_reason"] else ""
         do = f"openstack compute service set --enable {name} nova-compute"
