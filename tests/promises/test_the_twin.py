@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import event, select, text
 
 from berthold.database import metadata
 from berthold.errors import Failure, Refused
@@ -28,6 +29,7 @@ from berthold.moves import turns, twin
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Scene
 from by_hand import under_way
+from races import Actor, processes
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RESOURCES = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
@@ -304,6 +306,36 @@ def test_room_that_somebody_waits_for_is_left_by_the_patient_only(world: World, 
     found, granted = by_twin(stage)
     assert found == by_steps(stage)
     assert granted != patient
+
+
+def test_who_begins_to_wait_while_the_call_waits_for_the_host_goes_first(
+    world: World, postgresql_url: str
+) -> None:
+    """M7: the host is held by whoever gives it back; who came first stands in the queue by then."""
+    stage = staged(world, world.group("anti-affinity"))
+    plain = twin.claiming(world.store, stage.lease, stage.want, stage.seen, stage.host_name)
+    assert plain is not None
+    told: list[object] = []
+    call = threading.Thread(target=lambda: told.append(world.store.call_now(plain.statement, plain.values)))
+    with processes(postgresql_url, 2) as (giver, watcher):
+        holding = Actor(giver, _hold_host, stage.want.host_id, stop="SELECT 'held'").reached()
+        call.start()
+        while not watcher.read_now(_waiting_calls):
+            assert call.is_alive()
+        _wait_for_it(stage)
+        holding.end()
+        call.join(30)
+    assert told == [False]
+
+
+def _hold_host(tx: Tx, host_id: str) -> None:
+    hosts.lock(tx, host_id)
+    tx.execute(text("SELECT 'held'"))
+
+
+def _waiting_calls(tx: Tx) -> int:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%place_%'"
+    return int(tx.execute(text(waiting)).scalar_one())
 
 
 def test_who_has_waited_takes_the_steps(world: World) -> None:

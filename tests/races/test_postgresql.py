@@ -35,7 +35,7 @@ WAITS_S = 0.25
 # Before which of its statements a racer is held: its claim half written, written, and half given up.
 POINTS = {
     "step by step": ("INSERT INTO claim", "INSERT INTO history", "DELETE FROM (claim|seat|group_place)"),
-    "at once": ("^COMMIT after SELECT place_1",),
+    "at once": ("^COMMIT after SELECT place_2",),
 }
 # For one thread at a time: the simulated machines.
 MACHINES = threading.Lock()

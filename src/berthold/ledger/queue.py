@@ -48,18 +48,18 @@ IN_THE_WAY_AT = {patient: before.where(AT) for patient, before in IN_THE_WAY.ite
 def ahead(tx: Tx, ticket: int | None, group_id: str | None, *, patient: bool) -> frozenset[str]:
     """The hosts for which somebody waits who came before `ticket` (None: after all others) and wants
     the same: a place of that group, or room if the asker is `patient`, so would wait for it."""
-    return frozenset(tx.execute(IN_THE_WAY[patient], asker(moment(tx), None, ticket, group_id)).scalars())
+    return frozenset(tx.execute(IN_THE_WAY[patient], _asker(moment(tx), None, ticket, group_id)).scalars())
 
 
 def let_go_first(
     tx: Tx, host_id: str, host_name: str, ticket: int | None, group_id: str | None, *, patient: bool
 ) -> None:
     """Raises `Refused` M7 if somebody who came earlier waits for that host. The caller holds it."""
-    if tx.execute(IN_THE_WAY_AT[patient], asker(moment(tx), host_id, ticket, group_id)).first():
+    if tx.execute(IN_THE_WAY_AT[patient], _asker(moment(tx), host_id, ticket, group_id)).first():
         raise Refused("M7", f"another server came first and waits for a place on host {host_name}", wait=True)
 
 
-def asker(present: float, host_id: str | None, ticket: int | None, group_id: str | None) -> dict[str, Any]:
+def _asker(present: float, host_id: str | None, ticket: int | None, group_id: str | None) -> dict[str, Any]:
     """Who wants the same, as `IN_THE_WAY` and `IN_THE_WAY_AT` ask for it."""
     return {
         "host": host_id,

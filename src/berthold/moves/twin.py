@@ -1,7 +1,7 @@
 """The claim in one call: what `turns.place_line` does in steps, PostgreSQL does in a function.
 
 The steps are some two dozen statements, and on PostgreSQL it is their number that makes the
-claim slow. The plain claim is written by the function `place_1` (migrations/place_1.sql), in one
+claim slow. The plain claim is written by the function `place_2` (migrations/place_2.sql), in one
 statement that is a transaction of its own. All that does not depend on what is locked is worked
 out here, from the move as its runner saw it: its next line, the ask of that line.
 
@@ -30,9 +30,7 @@ from berthold.moves.playbook import Park, Scene
 # The engines that have the function.
 ENGINES = frozenset({"postgresql"})
 
-PLACE = select(func.place_1(cast(bindparam("plan", type_=Text), JSON), type_=Boolean))
-# It is not called where somebody waits who came first (M7): the steps say so then.
-IN_TURN = {patient: PLACE.where(~rows.exists()) for patient, rows in queue.IN_THE_WAY_AT.items()}
+PLACE = select(func.place_2(cast(bindparam("plan", type_=Text), JSON), type_=Boolean))
 
 
 @dataclass(frozen=True)
@@ -64,13 +62,10 @@ def claiming(
     if found is None:
         return None
     plan, after = found
-    values, statement, group_id = {"plan": json.dumps(plan)}, PLACE, seen.server["group_id"]
-    if group_id is not None or want.patient:
-        statement = IN_TURN[want.patient]
-        values |= queue.asker(store.clock.now(), want.host_id, want.ticket, group_id)
+    values = {"plan": json.dumps(plan)}
     asks = (f"asks:{want.host_id}",) if plan["ask"] else ()
     outcome = Outcome("running", wait_s=LOOK_AGAIN_S) if asks else Outcome("running", scene=after)
-    return Claiming(statement, values, (f"host:{want.host_id}", *asks), outcome)
+    return Claiming(PLACE, values, (f"host:{want.host_id}", *asks), outcome)
 
 
 def _is_plain(seen: Scene, want: claims.Want) -> bool:
@@ -126,5 +121,7 @@ def _plan(
         "slot": asked[0][0] if asked else None,
         "verb": errand[1].verb if asked and errand else None,
         "args": errand[1].args(after) if asked and errand else None,
+        "ticket": queue.LAST if want.ticket is None else want.ticket,
+        "patient": want.patient,
     }
     return plan, after
