@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from berthold.agent.protocol import Fenced, Hello, Take, Welcome
+from berthold.agent.protocol import Beat, Fenced, Hello, Take, Welcome
 from berthold.api.agents import AgentDoor
 from berthold.database import metadata
 from berthold.ledger import hosts, outbox
 from berthold.ledger.store import Store
+from berthold.moves import left
 
 SOON = 0.05
 
@@ -105,3 +106,24 @@ def test_a_look_that_failed_is_made_again(door: Door, monkeypatch: pytest.Monkey
         with pytest.raises(RuntimeError):
             door.take()
     assert len(door.take()) == 1
+
+
+def test_the_agent_of_a_forgotten_host_hears_of_it_within_a_second_and_introduces_it_again(
+    door: Door,
+) -> None:
+    beat = Beat(door.me.host, door.me.epoch)
+    asyncio.run(door.door.tick())
+    asyncio.run(door.door.heartbeat(beat))
+    assert door.take() == []
+    door.store.write_now(left.forget_host, door.me.host)
+    asyncio.run(door.door.tick())
+    for _ in range(2):  # and not only in the first second
+        with pytest.raises(Fenced):
+            asyncio.run(door.door.heartbeat(beat))
+        with pytest.raises(Fenced):
+            door.take()
+        asyncio.run(door.door.tick())
+    door.me = asyncio.run(door.door.register(Hello("node1", "key", {}, [], {})))
+    asyncio.run(door.door.tick())
+    asyncio.run(door.door.heartbeat(Beat(door.me.host, door.me.epoch)))
+    assert door.take() == []

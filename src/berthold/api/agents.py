@@ -42,6 +42,7 @@ log = structlog.get_logger("berthold.agents")
 
 TICK_S = 1.0
 WAIT_MAX_S = 30.0
+FORGOTTEN = -1  # no epoch of any host
 # Who waits for something to do hears this too: it is told when the process ends.
 ENDS = "the door closes"
 
@@ -160,7 +161,10 @@ class AgentDoor:
         if self._progress:
             told, self._progress = self._progress, {}
             await self.store.write(progress.write, told)
-        self._epochs, asked = await self.store.read(_news)
+        known = set(self._epochs)
+        epochs, asked = await self.store.read(_news)
+        # The agent of a host that an operator has forgotten introduces it again.
+        self._epochs = {**dict.fromkeys(known, FORGOTTEN), **epochs}
         self.store.bus.wake(f"asks:{host_id}" for host_id in asked)
 
 
