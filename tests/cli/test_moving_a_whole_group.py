@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from berthold.cli import group_move
 from berthold.lab.world import World
 from berthold.ledger import hosts
 from commands import Berthold
@@ -57,6 +58,29 @@ def test_a_group_that_is_held_says_why_and_goes_either_way(
         .line("Group move")
         .endswith(ends)
     )
+
+
+def test_whoever_watches_is_told_what_is_waited_for(
+    berthold: Berthold, data: Path, world: World, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert berthold("group", "move", group, "--to", "node2", "--data", data).status == 0
+    world.silent.add("node2")
+    world.settle()
+    looks = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == group_move.QUIET_LOOKS + 3:
+            world.silent.clear()
+            world.settle()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    ran = berthold("group", "move", group, "--show", "--watch", "--data", data)
+    assert ran.status == 0
+    for name in ("db-1", "db-2"):
+        assert ran.line(f"The live-migration of {name} is at", "it waits for a host's answer")
+    assert ran.text.count("it waits for a host's answer") == 2
+    assert ran.line("Group move").endswith(": done")
 
 
 def test_no_host_for_all_is_told_host_by_host(

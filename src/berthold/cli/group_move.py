@@ -18,12 +18,14 @@ from berthold.clock import SystemClock
 from berthold.errors import Malformed, NotFound, NoValidHost, Refused, WrongState
 from berthold.ledger import reading
 from berthold.ledger.store import Store, Tx
-from berthold.moves import group_placing, group_status, together
+from berthold.moves import explain_move, group_placing, group_status, together
 from berthold.moves.begin import By
 from berthold.moves.watch import Watch
 from berthold.settings import Settings
 
 LOOK_AGAIN_S = 0.5
+# After so many looks at which nothing had changed it is said what is waited for.
+QUIET_LOOKS = 10
 COLOURS = {"held": "bold red", "done": "green", "returned": "green", "arrived": "green"}
 
 Group = Annotated[str, typer.Argument(metavar="ID", help="The group's id: berthold group list.")]
@@ -89,16 +91,29 @@ def _ask(
 
 def _follow(store: Store, group_id: str) -> dict[str, Any]:
     """Show what changes until nothing more will by itself; how it ended."""
-    last = ""
+    last, quiet = "", 0
     while True:
         seen = store.read_now(group_status.look, group_id)
         line = f"{seen['status']}: " + ", ".join(f"{m['name']} {m['status']}" for m in seen["members"])
         if line != last:
             out.print(line, markup=False, style="dim")
-            last = line
+            last, quiet = line, 0
+        elif (quiet := quiet + 1) == QUIET_LOOKS:
+            for why in store.read_now(_what_for, seen):
+                out.print(Text(f"  {why}"))
         if seen["status"] in group_status.AT_REST:
             return seen
         time.sleep(LOOK_AGAIN_S)
+
+
+def _what_for(tx: Tx, seen: dict[str, Any]) -> list[str]:
+    """What the members that are not where they go wait for, and what would help them."""
+    found: list[str] = []
+    for member in seen["members"]:
+        if member["status"] in ("moving", "turning back", "settling"):
+            said = explain_move.said(tx, *explain_move.move_of(tx, member["move_id"], None), Settings())
+            found += [said.operators_say or said.says, *(f"-> {way}" for way in said.operators_ways)]
+    return list(dict.fromkeys(found))
 
 
 def _print(seen: dict[str, Any]) -> None:
