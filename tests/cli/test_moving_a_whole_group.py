@@ -91,6 +91,10 @@ def test_no_host_for_all_is_told_host_by_host(
     assert ran.status == 1
     assert "No valid host was found" in ran.error
     assert "node2: host state: the host was disabled by an operator" in ran.error
+    assert "node1: " in ran.error
+    ran = berthold("group", "move", group, "--to", "node2", "--data", data)
+    assert "node2: host state: the host was disabled by an operator" in ran.error
+    assert "node1: " not in ran.error, "nobody asked for that one"
 
 
 @pytest.mark.parametrize(
