@@ -438,3 +438,23 @@ def test_a_move_that_waits_for_a_place_says_for_what(world: World) -> None:
     assert "web-2" in of_host(said.refused, "node2").against[0].reason
     assert now is not None
     assert now.candidates == 0
+
+
+def test_the_host_that_was_silent_is_blamed_and_no_other(world: World) -> None:
+    """Memory was to be sent, and the source fell silent; both were asked then who runs the guest."""
+    one = world.boot("one", host="node1")
+    move = world.live_migrate(one, "node2")
+    while world.move(move)["state"] == "running" and of_move(world, move)[0].line != "send memory":
+        if world.step(move).wait_s:
+            world.hear()
+            world.obey("node2")
+    world.silent.add("node1")
+    for _ in range(40):
+        world.pass_time(1.0)
+        world.step(move)
+    world.silent.clear()
+    world.settle()
+    said, _ = of_move(world, move)
+    assert world.move(move)["state"] == "undone"
+    assert list(world.move(move)["failure"]["hosts"]) == ["node1"]
+    assert "its agent has been silent" in of_host(said.refused, "node1").against[0].reason

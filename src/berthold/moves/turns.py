@@ -234,7 +234,7 @@ def locate(tx: Tx, lease: moves.Lease, trouble: Trouble) -> Outcome:
     """The answer that decides is lost or bad: ask both hosts who runs the guest before choosing."""
     scene = hold(tx, lease)
     outbox.void(tx, scene.id, [slot for slot, _ in errands(scene)])
-    facts = {**scene.facts, "locating": True, "doubt": trouble.message}
+    facts = {**scene.facts, "locating": True, "doubt": trouble.message, "doubted": dict(trouble.hosts)}
     return _begin(tx, lease, scene, line=scene.move["line"], facts=facts)
 
 
