@@ -218,7 +218,7 @@ class Daemon:
                 await self._sleep(delay)
                 delay = min(delay * 2, BACKOFF_MOST_S)
             else:
-                log.info("registered", host=welcome.host, epoch=welcome.epoch)
+                log.info("registered", host=self.driver.hello().name, id=welcome.host, epoch=welcome.epoch)
                 return
 
     async def _beat(self) -> None:

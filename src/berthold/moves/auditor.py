@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import structlog
 
 from berthold.errors import Unavailable
-from berthold.ledger import compliance
+from berthold.ledger import compliance, reading
 from berthold.ledger.audit import Violation, audit
 from berthold.ledger.compliance import VIOLATION, Finding
 from berthold.ledger.store import Store, Tx
@@ -67,11 +67,12 @@ class Auditor:
             )
             return True
         new, ended = kept
+        names = await self.store.read(_names) if new or ended else {}
         for finding in new:
             log.error(
                 "does not comply",
                 rule=finding.rule,
-                host=finding.host or finding.host_id,
+                host=finding.host or names.get(finding.host_id, finding.host_id),
                 group=finding.group_id,
                 servers=" ".join(finding.servers),
                 says=finding.says,
@@ -80,12 +81,17 @@ class Auditor:
             log.info(
                 "complies again",
                 rule=row["rule"],
-                host=row["host_id"],
+                host=names.get(row["host_id"], row["host_id"]),
                 group=row["group_id"],
                 servers=" ".join(row["servers"]),
                 after_s=round(self.store.clock.now() - row["since"], 1),
             )
         return True
+
+
+def _names(tx: Tx) -> dict[str | None, str]:
+    """What operators call the hosts, by id."""
+    return {host_id: name for name, host_id in reading.host_names(tx).items()}
 
 
 def judge(tx: Tx) -> list[Finding]:
