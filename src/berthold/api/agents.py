@@ -33,7 +33,7 @@ from berthold.agent.protocol import (
     Welcome,
 )
 from berthold.errors import Refused, Unavailable
-from berthold.ledger import claims, hosts, outbox, schema
+from berthold.ledger import claims, hosts, outbox, reading, schema
 from berthold.ledger.store import Store, Tx
 from berthold.moves import left
 from berthold.records import progress
@@ -128,15 +128,22 @@ class AgentDoor:
     async def _collect(self, claim: str, answer: Answer) -> None:
         """A host that was fenced has removed a guest that it left behind, or could not."""
         if not answer.ok:
-            log.warning("what was left behind stays", host=answer.host, claim=claim, reason=answer.reason)
+            name = await self._name(answer.host)
+            log.warning("what was left behind stays", host=name, claim=claim, reason=answer.reason)
         elif await self.store.write(left.collect, claim):
-            log.info("host is clean", host=answer.host)
+            log.info("host is clean", host=await self._name(answer.host))
+
+    async def _name(self, host_id: str) -> str:
+        """What operators call the host."""
+        names = await self.store.read(reading.host_names)
+        return next((name for name, known in names.items() if known == host_id), host_id)
 
     async def report(self, report: Report) -> Heard:
         """What really runs there. A guest that nothing accounts for is told to the operators and left
         alone: it may be somebody's only copy."""
         for server, state in await self.store.read(_unclaimed, report):
-            log.warning("guest without claim", host=report.host, server=server, state=state)
+            name = await self._name(report.host)
+            log.warning("guest without claim", host=name, server=server, state=state)
         if await self.store.read(claims.left_on, report.host):
             await self.store.write(left.ask_again, report.host)
         return Heard()
