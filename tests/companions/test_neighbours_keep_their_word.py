@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from berthold.clock import SeededClock
-from berthold.companions import Companions, bootstrap, build
+from berthold.companions import Companions, bootstrap, build, volume_changes
 from berthold.companions.files import ORPHAN_AFTER_SECONDS
 from berthold.companions.image import images_of, make
 from berthold.companions.network import make_network, make_subnet
@@ -173,8 +173,8 @@ def test_a_volume_of_a_move_is_made_once_and_not_again_after_it_was_undone(four:
     assert asyncio.run(four.volumes.create("p1", "m1", **wish)) == first
     assert len(files(four.volumes.files.directory)) == 1
 
-    asyncio.run(four.volumes.undo_create("p1", "m1", name="root"))
-    asyncio.run(four.volumes.undo_create("p1", "m2", name="root"))
+    asyncio.run(four.volumes.undo_create("p1", "m1", name="root", server_id="s1"))
+    asyncio.run(four.volumes.undo_create("p1", "m2", name="root", server_id="s1"))
     assert files(four.volumes.files.directory) == []
     for move in ("m1", "m2"):
         with pytest.raises(WrongState):
@@ -198,6 +198,29 @@ def test_a_volume_from_an_image_begins_with_its_bytes_and_is_as_large_as_asked(f
     assert asyncio.run(four.volumes.create("p1", "m", name="root", size=1, image_id=of)) == made
     with pytest.raises(NotFound):
         asyncio.run(four.volumes.create("p2", "m2", name="root", size=1, image_id=of))
+
+
+def test_a_volume_that_is_made_for_a_server_is_nobody_elses_until_that_has_it(four: Companions) -> None:
+    made = asyncio.run(four.volumes.create("p1", "m1", name="root", size=1))
+    assert asyncio.run(four.volumes.get(OURS, made.id)).status == "creating"
+    with pytest.raises(WrongState, match="is creating; it cannot be attached"):
+        asyncio.run(four.volumes.attach(made.id, "s2", "m2", device="/dev/vdb"))
+    asyncio.run(four.volumes.attach(made.id, "s1", "m1", device="/dev/vda"))
+    again = asyncio.run(four.volumes.create("p1", "m1", name="root", size=1))
+    assert (again.id, again.status) == (made.id, "in-use")
+
+
+def test_the_undo_of_a_create_leaves_alone_what_another_server_has(four: Companions) -> None:
+    """An operator said that the volume was available while it was being made, and a user took it."""
+    made = asyncio.run(four.volumes.create("p1", "m1", name="root", size=1))
+    four.store.write_now(volume_changes.reset_status, OURS, made.id, "available")
+    asyncio.run(four.volumes.attach(made.id, "s2", "m2", device="/dev/vdb"))
+    asyncio.run(four.volumes.undo_create("p1", "m1", name="root", server_id="s1"))
+    assert asyncio.run(four.volumes.get(OURS, made.id)).server_id == "s2"
+    asyncio.run(four.volumes.detach(made.id, "s2"))
+    with pytest.raises(WrongState, match="for good"):
+        asyncio.run(four.volumes.attach(made.id, "s1", "m1", device="/dev/vda"))
+    assert asyncio.run(four.volumes.get(OURS, made.id)).status == "available"
 
 
 def test_of_servers_that_race_for_a_volume_one_gets_it(four: Companions) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import IntegrityError
 
 from berthold.companions import Companions, build, network, ports, quotas, volume, volume_changes
@@ -113,6 +113,8 @@ def life(store: Store, on: str, number: int) -> str:
         try:
             disk = store.write_now(begin, 2, f"m{server}")
             store.write_now(volume.complete, disk, "file", {})
+            store.write_now(volume.attach, disk, server, "/dev/vdb", "rw", f"m{server}")
+            store.write_now(volume.detach, disk, server, False)
             store.write_now(ports.plug, "p1", server, [{"uuid": on}])
             store.write_now(volume_changes.write_size, OURS, disk, 3)
             outcome += "+"
@@ -120,7 +122,7 @@ def life(store: Store, on: str, number: int) -> str:
             outcome += "-"
         limit(store, gigabytes=6 + turn, port=2 + turn, volumes=3 + number % 2)
         store.write_now(ports.unplug, server)
-        store.write_now(volume.undo_begin, "p1", f"m{server}", "disk")
+        store.write_now(volume.undo_begin, "p1", f"m{server}", "disk", server)
     return outcome
 
 
@@ -211,10 +213,17 @@ def test_without_a_limit_there_is_none_and_the_default_comes_back(store: Store) 
         store.write_now(begin, 1)
 
 
+def filled(four: Companions, size: int) -> Row[Any]:
+    """A volume that a user made."""
+    begun = four.store.write_now(volume.begin, "p1", None, {"name": "disk", "size": size})
+    asyncio.run(four.volumes.fill(begun))
+    return four.store.read_now(volume.volume_row, begun.id)
+
+
 def test_one_volume_may_be_as_large_as_the_project_lets_it(four: Companions) -> None:
     store = four.store
     limit(store, per_volume_gigabytes=2)
-    made = asyncio.run(four.volumes.create("p1", "m", name="root", size=2))
+    made = filled(four, 2)
     with pytest.raises(OverQuota, match="3G is larger than maximum allowed limit 2G"):
         asyncio.run(four.volumes.create("p1", "m", name="more", size=3))
     with pytest.raises(OverQuota, match="larger than maximum allowed limit 2G"):
@@ -224,11 +233,10 @@ def test_one_volume_may_be_as_large_as_the_project_lets_it(four: Companions) -> 
 
 def test_a_refused_growth_leaves_the_volume_and_its_copies_as_they_were(four: Companions) -> None:
     store = four.store
-    made = asyncio.run(four.volumes.create("p1", "m", name="root", size=1))
+    made = filled(four, 1)
     limit(store, gigabytes=5)
-    row = store.read_now(volume.volume_row, made.id)
     # As after a refusal that came when the file had grown already.
-    four.volumes.files.grow(row.file, 9 * volume.GIB)
+    four.volumes.files.grow(made.file, 9 * volume.GIB)
     with pytest.raises(OverQuota):
         store.write_now(volume_changes.write_size, OURS, made.id, 9)
     assert store.read_now(volume.volume_row, made.id).size == 1
@@ -246,8 +254,8 @@ def test_undone_and_repeated_calls_give_back_what_was_taken_and_no_more(four: Co
         asyncio.run(four.networks.plug("p1", "s1", "m1", [{"uuid": on}]))
     assert used(four.store, "volumes", "gigabytes", "port") == [1, 2, 1]
     for _ in range(2):
-        asyncio.run(four.volumes.undo_create("p1", "m1", name="root"))
-        asyncio.run(four.volumes.undo_create("p1", "never", name="root"))
+        asyncio.run(four.volumes.undo_create("p1", "m1", name="root", server_id="s1"))
+        asyncio.run(four.volumes.undo_create("p1", "never", name="root", server_id="s1"))
         asyncio.run(four.networks.unplug("s1"))
         asyncio.run(four.networks.unplug("never"))
     assert used(four.store, "volumes", "gigabytes", "port") == [0, 0, 0]

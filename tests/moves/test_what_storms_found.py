@@ -8,9 +8,10 @@ import pytest
 
 from berthold.errors import Refused
 from berthold.lab.furniture import add_volume
-from berthold.lab.world import World, with_settings
-from berthold.ledger import hosts
+from berthold.lab.world import PROJECT, World, now, with_settings
+from berthold.ledger import hosts, schema
 from berthold.moves import begin, together
+from berthold.moves.create import volume_name
 from berthold.moves.status import line_of
 from by_hand import evacuate, host_status, lose, step_until
 
@@ -90,6 +91,25 @@ def test_a_server_that_is_deleted_while_it_gets_a_volume_gives_it_back(world: Wo
     world.delete(one)
     world.settle()
     assert [row["status"] for row in world.rows("volume")] == ["available"]
+
+
+def test_a_volume_that_is_being_made_for_a_create_is_not_given_to_another_server(world: World) -> None:
+    """M6: it was `available` before it was attached. Somebody gave it to a server, the create was undone,
+    and the volume went from under that server, which went on naming it."""
+    other = world.boot("other", image_id="cirros")
+    one = world.create("one", volumes=[{"size": 1, "boot_index": 0}])
+    (create,) = world.unfinished()
+    step_until(world, create, "make volumes")
+    name = volume_name(world.server(one), 0)
+    made = now(world.companions.volumes.create(PROJECT, create, name=name, size=1))  # killed before attaching
+    world.store.write_now(begin.attach_volume, other, world.by(), made.id)
+    (attach,) = set(world.unfinished()) - {create}
+    while world.move(attach)["state"] in schema.UNFINISHED:
+        world.step(attach)
+    world.delete(one)
+    world.settle()
+    assert (world.move(attach)["state"], world.server(other)["volumes"]) == ("undone", [])
+    assert [row["status"] for row in world.rows("volume")] == ["deleted"]
 
 
 def come_back(world: World, name: str) -> None:

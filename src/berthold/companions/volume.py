@@ -1,7 +1,8 @@
 """Block storage: volumes as rows and sparse files.
 
 A volume is `creating` until its file is complete; then one guarded write makes it
-`available`. It is attached to one server at most, which a constraint keeps. What a move
+`available`. One that is made for a move is `creating` until that move has attached it: nobody
+else gets it before. It is attached to one server at most, which a constraint keeps. What a move
 asks for it may ask again: it gets the same volume, and one that was deleted since is not
 made a second time. A volume takes of its project's quota in the transaction that begins it
 and gives the same back in the one that removes it (Q1).
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, and_, delete, select, update
+from sqlalchemy import Row, and_, case, delete, or_, select, update
 
 from berthold.companions import quotas
 from berthold.companions.files import Files, copy_sparse, storage_speaks
@@ -73,13 +74,13 @@ class EmbeddedVolumes:
         row = await self.store.write(begin, project_id, move, fields)
         if row.status == "deleted":
             raise WrongState(f"volume {name!r} of move {move} was deleted; it is not made again")
-        if row.status not in READY:
+        if row.file is None:
             await self.fill(row)
         row = await self.store.read(volume_row, row.id)
         return volume_from(row, None)
 
-    async def undo_create(self, project_id: str, move: str, *, name: str) -> None:
-        file = await self.store.write(undo_begin, project_id, move, name)
+    async def undo_create(self, project_id: str, move: str, *, name: str, server_id: str) -> None:
+        file = await self.store.write(undo_begin, project_id, move, name, server_id)
         if file is not None:
             self.files.remove(file)
 
@@ -97,7 +98,7 @@ class EmbeddedVolumes:
         await self.snapshots.delete(volume_snapshot_id(move, volume_id))
 
     async def fill(self, row: Row[Any]) -> None:
-        """Write a volume's bytes, as its row asks, and make it available. May be repeated."""
+        """Write a volume's bytes, as its row asks, and let it be used. May be repeated."""
         name = f"{row.id}.{self.store.clock.new_id()}"
         source = await self._source(row)
         await self.work(lambda: self._write(name, row.size, source))
@@ -272,25 +273,25 @@ def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) 
     return row
 
 
-def undo_begin(tx: Tx, project_id: str, move_id: str, name: str) -> str | None:
-    """Remove what the move made under this name, whoever has it; if it made none, it never will."""
+def undo_begin(tx: Tx, project_id: str, move_id: str, name: str, server_id: str) -> str | None:
+    """Remove what the move made under this name for the server; if it made none, it never will. What
+    another server has been given since stays there."""
     stone = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), "size": 1}
     never = insert(tx, volume).values(
         project_id=project_id, move_id=move_id, name=name, status="deleted", **stone
     )
     tx.execute(never.on_conflict_do_nothing(index_elements=["move_id", "name"]))
-    made = and_(volume.c.move_id == move_id, volume.c.name == name)
-    locked = update(volume).where(made).values(updated_at=now(tx)).returning(volume.c.id)
-    volume_id = tx.execute(locked).scalar_one()
-    if tx.execute(delete(volume_attachment).where(volume_attachment.c.volume_id == volume_id)).rowcount:
-        tx.execute(update(volume).where(volume.c.id == volume_id).values(status="available"))
-    return drop(tx, volume_id)
+    made = select(volume.c.id).where(volume.c.move_id == move_id, volume.c.name == name)
+    volume_id: str = tx.execute(made).scalar_one()
+    undo_attach(tx, volume_id, server_id, move_id)
+    return None if attachments_of(tx, [volume_id]) else drop(tx, volume_id)
 
 
 def complete(tx: Tx, volume_id: str, file: str, facts: dict[str, Any]) -> bool:
     """The volume has this file from now on. False if it has another, or is gone."""
-    waits = and_(volume.c.id == volume_id, volume.c.status == "creating")
-    done = update(volume).where(waits).values(status="available", file=file, updated_at=now(tx), **facts)
+    waits = and_(volume.c.id == volume_id, volume.c.status == "creating", volume.c.file.is_(None))
+    status = case((volume.c.move_id.is_(None), "available"), else_="creating")
+    done = update(volume).where(waits).values(status=status, file=file, updated_at=now(tx), **facts)
     return bool(tx.execute(done).rowcount)
 
 
@@ -298,7 +299,11 @@ def attach(
     tx: Tx, volume_id: str, server_id: str, device: str, mode: str, move_id: str | None = None
 ) -> dict[str, Any]:
     """The server has the volume from now on, or has it already; raises `WrongState`."""
-    free = and_(volume.c.id == volume_id, volume.c.status == "available")
+    is_free = volume.c.status == "available"
+    if move_id is not None:
+        made_for_it = (volume.c.move_id == move_id) & volume.c.file.is_not(None)
+        is_free = or_(is_free, and_(volume.c.status == "creating", made_for_it))
+    free = and_(volume.c.id == volume_id, is_free)
     taken = update(volume).where(free).values(status="in-use", updated_at=now(tx))
     if not tx.execute(taken).rowcount:
         row = volume_row(tx, volume_id)

@@ -91,8 +91,8 @@ async def undo_volumes(
         if volume_id := wish.get("volume_id"):
             await neighbours.volumes.detach(volume_id, server["id"], for_good=True)
         else:
-            name = volume_name(server, number)
-            await neighbours.volumes.undo_create(server["project_id"], create_id, name=name)
+            made = {"name": volume_name(server, number), "server_id": server["id"]}
+            await neighbours.volumes.undo_create(server["project_id"], create_id, **made)
 
 
 def write_volumes(tx: Tx, scene: Scene, volumes: list[dict[str, Any]]) -> None:

@@ -155,12 +155,14 @@ class Volumes(Protocol):
         volume_type: str | None = None,
     ) -> Volume:
         """Make a volume for a server's disk, blank or with what an image or a snapshot of the project
-        holds; ready when this returns. One per (move, name)."""
+        holds; complete when this returns, and nobody's but the move's until it has attached it. One
+        per (move, name)."""
         ...
 
-    async def undo_create(self, project_id: str, move: str, *, name: str) -> None:
-        """Remove what `create` made for (move, name), if it did, and take it back from whoever has
-        it; a late `create` is refused with `WrongState`."""
+    async def undo_create(self, project_id: str, move: str, *, name: str, server_id: str) -> None:
+        """Remove what `create` made for (move, name), if it did, and take it back from the move's
+        server; a late `create` is refused with `WrongState`. If another server has been given the
+        volume since, it is left alone, and a late `attach` for the move is refused."""
         ...
 
     async def get_snapshot(self, actor: Actor, snapshot_id: str) -> VolumeSnapshot:
