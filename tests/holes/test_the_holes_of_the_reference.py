@@ -7,7 +7,7 @@ some order must end in what the hole lets through, and on ours, where no order m
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import Connection, MetaData
 from sqlalchemy.exc import IntegrityError
 
+import engines
 import naive
 from berthold.database import metadata
 from berthold.lab.explore import Broken, every_order
@@ -342,8 +343,19 @@ def race_from(process: Any, other: Any, f: Callable[..., object]) -> list[object
     return [early.end(), late.end()]
 
 
-def test_r8_a_second_process_for_one_host_has_no_lock_of_its_own(postgresql_url: str) -> None:
-    with processes(postgresql_url, 2) as stores:
+@pytest.fixture
+def own_database(postgresql: engines.PostgreSQL) -> Iterator[str]:
+    """One whose tables may lose their constraints: nobody gets it afterwards."""
+    url = postgresql.create_bare()
+    with engines.connected(url) as connection:
+        metadata.create_all(connection)
+        connection.commit()
+    yield url
+    postgresql.drop(url)
+
+
+def test_r8_a_second_process_for_one_host_has_no_lock_of_its_own(own_database: str) -> None:
+    with processes(own_database, 2) as stores:
         one, two = stores
         one.write_now(two_members)
         results = race_from(one, two, lambda tx, server: claim(tx, server, "h0"))
