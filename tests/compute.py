@@ -43,6 +43,9 @@ class Tokens:
             raise Unauthenticated("The request you have made requires authentication.")
         return ACTORS[token]
 
+    async def project_exists(self, project_id: str) -> bool:
+        return any(actor.project_id == project_id for actor in ACTORS.values())
+
 
 @dataclass
 class Answer:

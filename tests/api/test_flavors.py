@@ -142,6 +142,15 @@ def test_a_private_flavor_is_for_those_who_were_given_it(cloud: Any, fault: Any)
     fault(cloud.post("/flavors/10/action", remove), 404)
 
 
+def test_access_is_given_to_projects_that_there_are(cloud: Any, fault: Any) -> None:
+    cloud.flavor("10", **{"os-flavor-access:is_public": False})
+    add = {"addTenantAccess": {"tenant": "nobody"}}
+    assert fault(cloud.post("/flavors/10/action", add), 400) == "Project ID nobody is not a valid project."
+    assert cloud.get("/flavors/10/os-flavor-access").json == {"flavor_access": []}
+    # One that was removed may have had it.
+    fault(cloud.post("/flavors/10/action", {"removeTenantAccess": {"tenant": "nobody"}}), 404)
+
+
 def test_a_public_flavor_has_no_access_list(cloud: Any, fault: Any) -> None:
     cloud.flavor("10")
     fault(cloud.get("/flavors/10/os-flavor-access"), 404)

@@ -57,6 +57,21 @@ def test_limits_that_cannot_be_are_refused(cloud: Any, fault: Any, wrong: dict[s
     fault(cloud.put(f"/os-quota-sets/{ANNS}?user_id=ann-id", {"quota_set": {}}, version="2.57"), 400)
 
 
+def test_a_project_that_there_is_not_has_no_quotas(cloud: Any, fault: Any) -> None:
+    before = cloud.world.picture()
+    for nobody in ("d" * 32, "anything", "x" * 5000):
+        path = f"/os-quota-sets/{nobody}"
+        told = f"Project ID {nobody} is not a valid project."
+        for each in (path, f"{path}/detail", f"{path}/defaults"):
+            assert fault(cloud.get(each), 400) == told
+        assert fault(cloud.put(path, {"quota_set": {"instances": 5}}), 400) == told
+        assert cloud.delete(path).status == 202  # what is left of one that was removed
+        # T1: who may not ask for others is told the same of every other project.
+        fault(cloud.get(path, "bob"), 403)
+        assert cloud.get(f"{path}/defaults", "bob").status == 200
+    assert cloud.world.picture() == before
+
+
 def test_a_limit_below_the_use_needs_force_and_stops_growth(cloud: Any, fault: Any) -> None:
     cloud.host()
     server = cloud.server()

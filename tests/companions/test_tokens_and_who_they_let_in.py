@@ -157,3 +157,13 @@ def test_links_and_catalog_name_the_address_that_was_asked(cloud: Cloud) -> None
     assert urls["block-storage"] == "http://cloud:5000/volume/v3"
     for path, status in (("/image", 300), ("/volume/v3/", 200), ("/network", 200), ("/identity/v3/", 200)):
         assert cloud.ask("GET", path).status_code == status
+
+
+def test_identity_says_which_projects_there_are(cloud: Cloud) -> None:
+    identity, admin = cloud.four.identity, cloud.log_in()
+    made = cloud.ask("POST", "/identity/v3/projects", admin, json={"project": {"name": "short-lived"}})
+    project = made.json()["project"]["id"]
+    assert asyncio.run(identity.project_exists(project))
+    assert cloud.ask("DELETE", f"/identity/v3/projects/{project}", admin).status_code == 204
+    assert not asyncio.run(identity.project_exists(project))
+    assert not asyncio.run(identity.project_exists("anything"))

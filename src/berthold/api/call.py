@@ -12,6 +12,7 @@ from typing import Any
 from berthold.api.microversions import Version
 from berthold.api.policy import Policy
 from berthold.api.query import Query
+from berthold.errors import Malformed
 from berthold.ledger.store import Store
 from berthold.moves.watch import Watch
 from berthold.neighbours import Actor, Neighbours
@@ -77,6 +78,14 @@ class Call:
     def scope(self) -> str | None:
         """The project that single things are looked up in; None for an admin, who sees all."""
         return None if self.is_admin else self.actor.project_id
+
+    async def must_be_a_project(self, project_id: str) -> None:
+        """Raise `Malformed`, as Nova does, unless there is a project of that id. Only after a rule has let
+        the caller name the projects of others (T1)."""
+        if project_id == self.actor.project_id:
+            return
+        if not await self.services.neighbours.identity.project_exists(project_id):
+            raise Malformed(f"Project ID {project_id} is not a valid project.")
 
     @property
     def is_admin(self) -> bool:

@@ -138,7 +138,7 @@ async def access(call: Call, flavor_id: str) -> dict[str, Any]:
 
 
 async def action(call: Call, flavor_id: str) -> dict[str, Any]:
-    """Give a project access, or take it away."""
+    """Give a project access, or take it away, from one that was removed too."""
     add, remove = call.body.add, call.body.remove
     if (add is UNSET) == (remove is UNSET):
         raise Malformed("Expected exactly one action: addTenantAccess or removeTenantAccess.")
@@ -147,6 +147,7 @@ async def action(call: Call, flavor_id: str) -> dict[str, Any]:
         left = await call.store.write(flavors.revoke, flavor_id, remove.tenant)
         return views.access(flavor_id, left, call)
     call.must("os_compute_api:os-flavor-access:add_tenant_access")
+    await call.must_be_a_project(add.tenant)
     row = await call.store.read(flavors.get, flavor_id, None)
     if row["is_public"] and call.version >= Version(2, 7):
         raise WrongState("Can not add access to a public flavor.")

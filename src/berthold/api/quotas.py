@@ -17,8 +17,6 @@ from berthold.records import keypairs
 
 OTHERS = "os_compute_api:os-quota-sets:show:other_project"
 QUERY = frozenset({"user_id"})
-# What a project's id may look like where an operator writes one.
-PROJECT_MAX = 255
 
 
 def _pair(what: str) -> Any:
@@ -63,7 +61,9 @@ async def detail(call: Call, project_id: str) -> dict[str, Any]:
 
 
 async def defaults(call: Call, project_id: str) -> dict[str, Any]:
-    """What a new project may use."""
+    """What a new project may use. Anybody may ask, so nobody learns by it which projects there are."""
+    if call.may(OTHERS):
+        await call.must_be_a_project(project_id)
     return {"quota_set": {"id": project_id, **_limits(nothing_yet(call.settings), call)}}
 
 
@@ -71,14 +71,13 @@ async def update(call: Call, project_id: str) -> dict[str, Any]:
     """Other limits for a project. Below what it uses only by `force`, and then it only stops growing."""
     if call.query.text("user_id") is not None:
         raise Malformed("user_id: this cloud has limits for projects, not for single users in them.")
-    if len(project_id) > PROJECT_MAX:
-        raise Malformed(f"A project's id has at most {PROJECT_MAX} characters.")
+    await call.must_be_a_project(project_id)
     await call.store.write(_update, call, project_id, call.body.quota_set)
     return {"quota_set": _limits(await usage_of(call, project_id), call)}
 
 
 async def delete(call: Call, project_id: str) -> None:
-    """The default limits again."""
+    """The default limits again; of a project that was removed, too."""
     await call.store.write(_reset, call, project_id)
 
 
@@ -89,6 +88,7 @@ def _limits(usage: Usage, call: Call) -> dict[str, int]:
 async def _usage(call: Call, project_id: str) -> Usage:
     if project_id != call.actor.project_id:
         call.must(OTHERS)
+        await call.must_be_a_project(project_id)
     return await usage_of(call, project_id)
 
 

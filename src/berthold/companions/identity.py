@@ -98,6 +98,10 @@ class EmbeddedIdentity:
             raise Unauthenticated("the token is for no project; log in with one")
         return bearer.actor
 
+    async def project_exists(self, project_id: str) -> bool:
+        called = Called(id=project_id)
+        return await self.store.read(_called, identity_project, called) is not None
+
     async def bearer(self, token: str) -> Bearer:
         """Everything about a token, scoped or not. Raises `Unauthenticated`."""
         moment = self.store.clock.now()

@@ -91,6 +91,10 @@ class Identity(Protocol):
         """The actor of a token. Raises `Unauthenticated` for an unknown, expired or unscoped one."""
         ...
 
+    async def project_exists(self, project_id: str) -> bool:
+        """Whether there is a project of that id; for operators, who name projects that are not theirs."""
+        ...
+
 
 def snapshot_id(move: str) -> str:
     """The id of the image that is made for a move: known before the image is."""
