@@ -135,8 +135,7 @@ def may_attach(cloud: Cloud, sight: Sight) -> list[str]:
 
 
 def free_volumes(cloud: Cloud) -> list[str]:
-    """Those that users made: one that is being made for a server goes with it if its create fails."""
-    rows = cloud.select("SELECT id FROM volume WHERE status = 'available' AND move_id IS NULL ORDER BY id")
+    rows = cloud.select("SELECT id FROM volume WHERE status = 'available' ORDER BY id")
     return [volume for (volume,) in rows]
 
 
