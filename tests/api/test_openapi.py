@@ -101,5 +101,6 @@ def things(cloud: Any) -> dict[str, str]:
         "flavor_id": "100",
         "aggregate_id": str(made["id"]),
         "project_id": "a" * 32,
+        "quota_class": "default",
         "hypervisor_id": cloud.world.host_id("node1"),
     }

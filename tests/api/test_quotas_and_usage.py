@@ -8,6 +8,7 @@ import pytest
 
 ANNS, BOBS = "a" * 32, "b" * 32
 QUOTA = {"instances", "cores", "ram", "key_pairs", "metadata_items", "server_groups", "server_group_members"}
+GROUPS = {"server_groups", "server_group_members"}
 FILES = {"injected_files", "injected_file_content_bytes", "injected_file_path_bytes"}
 NETWORKS = {"fixed_ips", "floating_ips", "security_groups", "security_group_rules"}
 EXACT = {
@@ -70,6 +71,35 @@ def test_a_project_that_there_is_not_has_no_quotas(cloud: Any, fault: Any) -> No
         fault(cloud.get(path, "bob"), 403)
         assert cloud.get(f"{path}/defaults", "bob").status == 200
     assert cloud.world.picture() == before
+
+
+CLASS = {
+    "2.1": QUOTA - GROUPS | FILES | NETWORKS,
+    "2.49": QUOTA - GROUPS | FILES | NETWORKS,
+    "2.50": QUOTA | FILES,
+    "2.57": QUOTA,
+}
+
+
+def test_the_defaults_are_shown_and_cannot_be_changed_while_the_cloud_runs(cloud: Any, fault: Any) -> None:
+    path = "/os-quota-class-sets/default"
+    for version, fields in CLASS.items():
+        shown = cloud.get(path, version=version).json["quota_class_set"]
+        assert (set(shown), shown.pop("id")) == (fields | {"id"}, "default"), version
+        same = cloud.put(path, {"quota_class_set": shown}, version=version)
+        assert (same.status, same.json) == (200, {"quota_class_set": shown})
+        told = fault(cloud.put(path, {"quota_class_set": {"instances": 5}}, version=version), 409)
+        assert (
+            "the default is 1000. Set the quota of a project instead: PUT /os-quota-sets/{project_id}."
+            in told
+        )
+    fault(cloud.put(path, {"quota_class_set": {"pets": 1}}), 400)
+    fault(cloud.put(path, {"quota_class_set": {"fixed_ips": -1}}, version="2.50"), 400)
+    assert cloud.get(path).json["quota_class_set"]["instances"] == 1000
+    assert "there is one, `default`" in fault(cloud.get("/os-quota-class-sets/gold"), 404)
+    for who in ("ann", "mel", "rita"):
+        fault(cloud.get(path, who), 403)
+        fault(cloud.put(path, {"quota_class_set": {}}, who), 403)
 
 
 def test_a_limit_below_the_use_needs_force_and_stops_growth(cloud: Any, fault: Any) -> None:

@@ -22,7 +22,10 @@ from berthold.api.server_actions import ACTIONS
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 # Things of the whole cloud, which nobody owns: flavors that are public, hosts, zones, aggregates.
-NOBODYS = ("/flavors", "/os-hypervisors", "/os-services", "/os-aggregates", "/os-availability-zone")
+NOBODYS = (
+    *("/flavors", "/os-hypervisors", "/os-services", "/os-aggregates", "/os-availability-zone"),
+    "/os-quota-class-sets",
+)
 # Good bodies where a body must be good to come as far as the thing.
 BODIES: dict[str, Any] = {
     "/os-server-groups/{group_id}/action": {"move": None},

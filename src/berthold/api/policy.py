@@ -177,6 +177,8 @@ RULES: dict[str, str] = {
     "os_compute_api:os-quota-sets:detail": READER,
     "os_compute_api:os-quota-sets:update": ADMIN,
     "os_compute_api:os-quota-sets:delete": ADMIN,
+    "os_compute_api:os-quota-class-sets:show": ADMIN,
+    "os_compute_api:os-quota-class-sets:update": ADMIN,
     "os_compute_api:os-simple-tenant-usage:list": ADMIN,
     "os_compute_api:os-simple-tenant-usage:show": READER,
 }
