@@ -37,8 +37,8 @@ async def update(call: Call, quota_class: str) -> dict[str, Any]:
     for name, limit in standing.items():
         if getattr(wish, name) not in (None, limit):
             raise WrongState(
-                f"{name}: the default quotas of this cloud are fixed, and this one is {limit}. Set the quota of a"
-                " project instead: PUT /os-quota-sets/{project_id}."
+                f"{name}: the default quotas of this cloud are fixed, and this one is {limit}. Set the quota"
+                " of a project instead: PUT /os-quota-sets/{project_id}."
             )
     return {"quota_class_set": standing}
 
