@@ -391,8 +391,13 @@ def test_a_server_on_volumes_is_copied_by_its_image(cloud: Any, on_volume: str) 
     assert (volume["snapshot_id"], volume["size"], volume["bootable"]) == (snapshot_row["id"], 1, True)
     files = cloud.world.companions.volumes
     old = [row for row in cloud.world.rows("volume") if row["id"] != attached["id"]]
-    contents = {files.path(row).read_bytes() for row in map(as_row, [volume, *old])}
-    assert len(contents) == 1
+    assert len({beginning(files.path(as_row(row))) for row in [volume, *old]}) == 1
+
+
+def beginning(file: Path) -> tuple[int, bytes]:
+    """How long a file is, and what an image has written into it: the rest of a volume is empty."""
+    with file.open("rb") as volume:
+        return file.stat().st_size, volume.read(1 << 20)
 
 
 def as_row(row: Any) -> Any:
