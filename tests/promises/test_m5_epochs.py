@@ -11,7 +11,8 @@ from sqlalchemy import select
 from berthold.errors import Refused
 from berthold.ledger import claims, hosts, moves, outbox, schema
 from berthold.ledger.store import Store, Tx
-from ledger_world import add_hosts, add_move, add_server, claim, dump
+from berthold.moves import left
+from ledger_world import add_hosts, add_move, add_server, claim, dump, fence_and_leave
 from races import Actor, processes, race, writing
 
 DONE = {"ok": True}
@@ -164,6 +165,23 @@ def test_an_answer_that_waits_for_a_fence_is_refused(postgresql_url: str) -> Non
         assert answerer.waits()
         assert fencer.end() is None
         assert isinstance(answerer.end(), Refused)
+
+
+def test_of_two_reports_of_one_host_one_asks_again_for_what_was_left(postgresql_url: str) -> None:
+    """Both looked, both sent the same ask, and the second API process answered 500."""
+
+    def flown(tx: Tx) -> None:
+        add_hosts(tx, 1)
+        add_server(tx, "s")
+        fence_and_leave(tx, claim(tx, "s", "h0"), "h0")
+
+    with processes(postgresql_url, 2) as (one, two):
+        one.write_now(flown)
+        first = Actor(one, left.ask_again, "h0", stop="INSERT INTO ask").reached()
+        second = Actor(two, left.ask_again, "h0")
+        assert second.waits()
+        assert (first.end(), second.end()) == (None, None)
+        assert one.read_now(asked)["slot"] == "left/0"
 
 
 def test_a_superseded_moves_asks_are_void(store: Store) -> None:

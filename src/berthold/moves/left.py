@@ -115,7 +115,9 @@ def _complete(tx: Tx, claim: claims.Claim) -> None:
 
 
 def ask_again(tx: Tx, host_id: str) -> None:
-    """What the host has not removed, although it was asked and has answered, is asked of it anew."""
+    """What the host has not removed, although it was asked and has answered, is asked of it anew; of two
+    who look at once the second finds it asked. Raises `NotFound` for a host that was deleted meanwhile."""
+    hosts.lock(tx, host_id, must_be_up=False)
     for claim in claims.left_on(tx, host_id):
         sent = outbox.all_of(tx, claim.id)
         if any(ask.state == "open" for ask in sent):
