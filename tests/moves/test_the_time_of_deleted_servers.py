@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from berthold.errors import WrongState
 from berthold.lab.world import with_settings
-from berthold.ledger.store import Store
+from berthold.ledger import servers
+from berthold.ledger.store import Store, Tx
 from berthold.moves import begin, reclaim, shelf
 from berthold.moves.reclaim import Term
 from berthold.moves.soft_delete import SINCE
 from clouds import PROJECT, USER, Cloud, cloud
+from ledger_world import add_server
 
 FLAVOR = {"id": "1", "name": "small", "vcpus": 1, "ram": 64, "disk": 1, "ephemeral": 0, "swap": 0}
 RACERS = 8
@@ -46,6 +50,28 @@ def test_a_conductor_deletes_and_offloads_what_is_due(store: Store, tmp_path: Pa
             assert await it.problems() == []
 
     asyncio.run(story())
+
+
+def test_what_is_due_is_found_by_when_it_was_due(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently changed were looked at, and then whether their time was over: a server whose owner
+    went on changing its metadata came after all that were still to wait."""
+    monkeypatch.setattr(reclaim, "AT_ONCE", 2)
+    present = store.clock.now()
+    deleted = {"due-3": 30.0, "due-2": 40.0, "due-1": 50.0, "early-1": 5.0, "early-2": 1.0, "early-3": 0.0}
+
+    def lay_out(tx: Tx) -> None:
+        for name in reversed(deleted):  # so that those to wait are the least recently changed
+            servers.change(tx, add_server(tx, name, condition="soft-deleted"), details=details(name))
+
+    def details(name: str) -> dict[str, float]:
+        return {SINCE: present - deleted[name]}
+
+    store.write_now(lay_out)
+    term = Term("soft-deleted", SINCE, 20.0)
+    assert store.read_now(reclaim.overdue, term) == ["due-1", "due-2"]
+    store.write_now(lambda tx: servers.change(tx, "due-1", details={}))  # since nobody knows when
+    assert store.read_now(reclaim.overdue, term) == ["due-1", "due-2"]
+    assert store.read_now(reclaim.overdue, Term("soft-deleted", SINCE, 3600.0)) == ["due-1"]
 
 
 def test_a_restore_and_the_end_of_the_time_meet(store: Store, tmp_path: Path) -> None:

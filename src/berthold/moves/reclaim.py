@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from berthold.errors import NotFound, WrongState
 from berthold.ledger import claims, moves, schema, servers
@@ -78,18 +78,18 @@ def terms(settings: Settings) -> list[Term]:
 
 
 def overdue(tx: Tx, term: Term) -> list[str]:
-    """Servers whose term is over, as far as one look finds them."""
+    """Servers whose term is over, as many as one look finds, the longest overdue first."""
     server, move = schema.server.c, schema.move.c
     under_way = select(move.id).where(move.server_id == server.id, move.state.in_(schema.UNFINISHED))
-    resting = (
-        select(server.id, server.details)
+    due_at = func.coalesce(server.details[term.since].as_float(), 0.0) + term.seconds
+    due = (
+        select(server.id)
         .where(server.condition == term.condition, server.deleted_at.is_(None), ~under_way.exists())
-        .order_by(server.updated_at)
+        .where(due_at <= moment(tx))
+        .order_by(due_at, server.id)
         .limit(AT_ONCE)
     )
-    present = moment(tx)
-    rows = tx.execute(resting).all()
-    return [row.id for row in rows if term.is_over(row.details, present)]
+    return list(tx.execute(due).scalars())
 
 
 def end(tx: Tx, term: Term, server_id: str) -> str | None:
