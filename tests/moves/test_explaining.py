@@ -13,7 +13,7 @@ import whole_group
 from berthold.lab.world import LARGE, World, with_settings
 from berthold.ledger import hosts, reading, servers
 from berthold.ledger.store import Tx
-from berthold.moves import begin, explain, explain_group, explain_move
+from berthold.moves import abort, begin, explain, explain_group, explain_move
 from berthold.moves.explained import GroupSaid, HostSaid, Look, MoveSaid
 
 
@@ -457,4 +457,17 @@ def test_the_host_that_was_silent_is_blamed_and_no_other(world: World) -> None:
     said, _ = of_move(world, move)
     assert world.move(move)["state"] == "undone"
     assert list(world.move(move)["failure"]["hosts"]) == ["node1"]
+    assert [host.host for host in said.refused] == ["node1"], "node2 had done all that it was asked"
     assert "its agent has been silent" in of_host(said.refused, "node1").against[0].reason
+
+
+def test_a_move_that_was_aborted_blames_no_host(world: World) -> None:
+    one = world.boot("one", host="node1")
+    move = world.live_migrate(one, "node2")
+    while of_move(world, move)[0].line != "send memory":
+        if world.step(move).wait_s:
+            world.obey("node2")
+    world.store.write_now(abort.abort, one, world.move(move)["number"], world.by())
+    world.settle()
+    assert world.move(move)["state"] == "undone"
+    assert of_move(world, move)[0].refused == ()

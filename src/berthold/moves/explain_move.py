@@ -19,6 +19,7 @@ from berthold.ledger.store import Tx
 from berthold.moves import explain
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.explained import Against, HostSaid, MoveSaid
+from berthold.moves.outcome import ANOTHER_FAILED
 from berthold.moves.playbook import Ask, Call, Line, Park, Place
 from berthold.scheduler.filters import FILTERS
 from berthold.scheduler.unblock import Occupant
@@ -167,6 +168,7 @@ def refused(tx: Tx, row: Row) -> tuple[HostSaid, ...]:
     found = {
         names.get(host_id, host_id): Against("tried", "already tried", f"it took the server, then: {why}")
         for host_id, why in row["facts"].get("tried", {}).items()
+        if why != ANOTHER_FAILED
     }
     waits = row["facts"].get("waits", {}).get("hosts", {})
     there = {

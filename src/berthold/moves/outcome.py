@@ -14,6 +14,9 @@ from berthold.moves.playbook import Scene
 # How long a runner waits for answers before it looks again, in case that nobody wakes it.
 LOOK_AGAIN_S = 1.0
 
+# What is kept of a host that took the server, and then something else failed.
+ANOTHER_FAILED = "it was tried, and what failed was not its doing"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -44,6 +47,10 @@ class Trouble:
     hosts: Mapping[str, str] = field(default_factory=dict)
     trace: str = ""
     again: bool = False
+
+    def against(self, host: str | None) -> str:
+        """What is held against a host that took the server: its own words, if it failed itself."""
+        return self.hosts.get(host or "", ANOTHER_FAILED)
 
     def document(self) -> dict[str, Any]:
         """As it is kept with the move."""

@@ -198,8 +198,8 @@ class Runner:
             return await self.store.write(turns.retry_undo, lease, trouble, self.settings)
         doubt = scene.facts.get("doubt", "")
         name = scene.host_name(scene.move["target_id"]) or ""
-        hosts = scene.facts.get("doubted") or {name: doubt}
-        words = "; ".join(f"{each}: {why}" for each, why in hosts.items())
+        hosts = scene.facts.get("doubted", {})
+        words = "; ".join(f"{each}: {why}" for each, why in hosts.items()) or doubt
         trouble = Trouble(doubt, hosts, f"{words}; the guest does not run on {name}", again=True)
         return await self._trouble(lease, scene, trouble)
 

@@ -303,7 +303,7 @@ def fail_line(tx: Tx, lease: moves.Lease, trouble: Trouble, settings: Settings) 
     outbox.void(tx, scene.id, [slot for slot, _ in errands(scene)])
     tried = dict(scene.facts.get("tried", {}))
     if target := scene.move["target_id"]:
-        tried[target] = trouble.message
+        tried[target] = trouble.against(scene.host_name(target))
     again = trouble.again and _may_go_elsewhere(scene) and len(tried) < settings.hosts_tried_max
     return _begin(
         tx,
