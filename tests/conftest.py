@@ -12,6 +12,7 @@ and removed at the end of the run, whatever happened.
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sqlite3
 import sys
@@ -92,6 +93,13 @@ def store(database_url: str) -> Iterator[Store]:
     store = Store(database_url)
     yield store
     store.close()
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -40,6 +40,7 @@ from berthold.records import progress
 
 log = structlog.get_logger("berthold.agents")
 
+EPOCH = select(schema.host.c.epoch).where(schema.host.c.id == bindparam("host"))
 TICK_S = 1.0
 WAIT_MAX_S = 30.0
 FORGOTTEN = -1  # no epoch of any host
@@ -189,7 +190,7 @@ def _register(tx: Tx, hello: Hello) -> hosts.Locked:
 
 def _asks_for(tx: Tx, take: Take) -> list[Ask]:
     """What the host has to do and has not in hand. Raises `Fenced`."""
-    epoch = tx.execute(select(schema.host.c.epoch).where(schema.host.c.id == take.host)).scalar()
+    epoch = tx.execute(EPOCH, {"host": take.host}).scalar()
     if epoch != take.epoch:
         raise Fenced(f"epoch {take.epoch} is over")
     return [

@@ -18,10 +18,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import MetaData, select, text
+from sqlalchemy import MetaData, Select, select, text
 
 from berthold import companions
 from berthold.agent.daemon import Daemon
@@ -56,6 +57,9 @@ SMALL = {
 }
 LARGE = {**SMALL, "id": "2", "name": "large", "vcpus": 2, "ram": 1024}
 LEASE_S = 5.0
+UNFINISHED = (
+    select(schema.move.c.id).where(schema.move.c.state.in_(moves.WORKED_ON)).order_by(schema.move.c.number)
+)
 
 __all__ = ["LARGE", "PROJECT", "SMALL", "USER", "LabStore", "Turn", "World", "now", "turn", "with_settings"]
 
@@ -181,13 +185,7 @@ class World:
 
     def unfinished(self) -> list[str]:
         """Moves that a conductor could work on, oldest first."""
-        move = schema.move
-
-        def read(tx: Tx) -> list[str]:
-            rows = select(move.c.id).where(move.c.state.in_(moves.WORKED_ON)).order_by(move.c.number)
-            return list(tx.execute(rows).scalars())
-
-        return self.store.read_now(read)
+        return self.store.read_now(lambda tx: list(tx.execute(UNFINISHED).scalars()))
 
     def lease(self, move_id: str) -> moves.Lease:
         """The lease under which this world's conductor works on the move; taken if need be."""
@@ -297,7 +295,7 @@ class World:
         """A whole table, in an order that does not depend on chance."""
 
         def read(tx: Tx) -> list[Mapping[str, Any]]:
-            rows = tx.execute(select(metadata.tables[table])).mappings()
+            rows = tx.execute(all_of(table)).mappings()
             return sorted((dict(row) for row in rows), key=str)
 
         return self.store.read_now(read)
@@ -376,6 +374,11 @@ class World:
         for name, agent in self.agents.items():
             agent.welcome = welcomes[name]
             self.faults_of[name].forget()
+
+
+@cache
+def all_of(table: str) -> Select[Any]:
+    return select(metadata.tables[table])
 
 
 def lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:

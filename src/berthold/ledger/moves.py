@@ -31,6 +31,7 @@ SEE = select(move).where(
     text("state IN ('running','undoing')"),
 )
 HOLD = SEE.with_for_update()
+FIND = select(move).where(move.c.id == bindparam("move"))
 WRITE = (
     update(move)
     .where(move.c.id == bindparam("of_move"), move.c.epoch == bindparam("at_epoch"))
@@ -273,5 +274,5 @@ def write(tx: Tx, lease: Lease, **columns: Any) -> None:
 
 
 def find(tx: Tx, move_id: str) -> Mapping[str, Any] | None:
-    row = tx.execute(select(move).where(move.c.id == move_id)).mappings().first()
+    row = tx.execute(FIND, {"move": move_id}).mappings().first()
     return dict(row) if row else None
