@@ -132,7 +132,7 @@ class Story:
             return False
         if outcome.over:
             back = after["state"] == "undone" or (after["state"] == "waiting" and after["group_move_id"])
-            why = self._named(after["failure"].get("message", "")) if back else ""
+            why = self._named(after["failure"].get("said", "")) if back else ""
             self._note(f"conductor: {name}", f"{before} → {outcome.state}{f': {why}' if why else ''}")
         elif line_of(after).name != before:
             self._note(f"conductor: {name}", before)

@@ -23,7 +23,7 @@ def test_ten_servers_that_cannot_boot(make_world: MakeWorld) -> None:
     for server in bad:
         assert shown(world, server) == ("ERROR", None)
         assert world.claims(server) == []
-        assert "no bootable device" in world.server(server)["fault"]["message"]
+        assert "no bootable device" in world.server(server)["fault"]["details"]
     for was, is_now in zip(before, world.rows("host"), strict=True):
         assert (is_now["disabled"], is_now["status"], is_now["epoch"]) == (False, "up", was["epoch"])
     assert used(world, "node1") == used(world, "node2") == 0

@@ -244,7 +244,7 @@ def test_a_whole_group_that_is_held(berthold: Berthold, data: Path, world: World
     assert "groups" not in berthold("doctor", "--data", data).text
     world.settle()
     held = berthold("doctor", "--data", data)
-    assert held.line("WRONG", "groups", "held between node1 and node2: db-1: the disk is full")
+    assert held.line("WRONG", "groups", "held between node1 and node2: db-1: node2 could not prepare: the disk")
     assert held.line(f"berthold group move {group} --resume")
 
 

@@ -393,7 +393,8 @@ def test_a_stuck_move_says_how_it_goes_on(world: World, monkeypatch: pytest.Monk
     world.settle()
     said, _ = of_move(world, move)
     assert said.says.startswith("The delete of one is stuck at")
-    assert "the disk does not let go" in said.says
+    assert "the disk does not let go" not in said.says
+    assert "node1 could not discard: the disk does not let go" in said.operators_say
     assert said.operators_ways == (f"repair that, then: berthold move resume {move}",)
 
 

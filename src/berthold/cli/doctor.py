@@ -366,7 +366,7 @@ def groups(tx: Tx) -> Iterator[Finding]:
         (kept, *_) = [member for member in seen["members"] if member["status"] == "held"]
         says = f"a whole group is held between {seen['source']} and {seen['target']}: {kept['name']}: "
         do = f"repair that, then: berthold group move {seen['group_id']} --resume\nor take it back: --back"
-        yield Finding(WRONG, "groups", says + str(kept["reason"]), do)
+        yield Finding(WRONG, "groups", says + str(kept["said"] or kept["reason"]), do)
 
 
 def _left_alone(row: overview.Row, present: float) -> bool:

@@ -42,7 +42,8 @@ def unfinished_moves(tx: Tx) -> Sequence[Row]:
     for row in found:
         row["source_name"] = names.get(row["source_id"])
         row["target_name"] = names.get(row["target_id"])
-        row["trouble"] = row["failure"].get("message") or refusals.get(row["id"], "")
+        why = row["failure"].get("said") or row["failure"].get("message")
+        row["trouble"] = why or refusals.get(row["id"], "")
     return found
 
 

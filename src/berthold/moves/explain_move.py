@@ -103,11 +103,13 @@ def _state(tx: Tx, row: Row, line: Line, server: reading.Row, settings: Settings
         case "undone" if failure.get("aborted"):
             return f"The {kind} of {name} was aborted, and undone.", (), "", ()
         case "undone":
-            return f"The {kind} of {name} failed and was undone: {failure.get('message', '')}", (), "", ()
+            says = f"The {kind} of {name} failed and was undone: "
+            return f"{says}{failure.get('message', '')}", (), f"{says}{_to_operators(failure)}", ()
         case "stuck":
-            says = f"The {kind} of {name} is stuck at '{line.name}': {failure.get('message', '')}"
-            ways = f"repair that, then: berthold move resume {row['id']}"
-            return says, (f"openstack server delete {server['id']}",), says, (ways,)
+            says = f"The {kind} of {name} is stuck at '{line.name}': "
+            ways = (f"openstack server delete {server['id']}",)
+            resume = f"repair that, then: berthold move resume {row['id']}"
+            return f"{says}{failure.get('message', '')}", ways, f"{says}{_to_operators(failure)}", (resume,)
         case "waiting" if row.get("group_move_id"):
             return f"The {kind} of {name} waits for the others of its group.", (), "", ()
         case "waiting":
@@ -120,14 +122,22 @@ def _running(tx: Tx, row: Row, line: Line, name: str, settings: Settings) -> Sai
     waits = row["facts"].get("waits")
     if waits:
         return f"The {row['kind']} of {name}: {waits['message']}", (), "", ()
-    way = f"is at '{line.name}'"
+    way = told = f"is at '{line.name}'"
     if row["state"] == "undoing":
-        way = f"is being undone and is back at '{line.name}', since {row['failure'].get('message', '')}"
+        back = f"is being undone and is back at '{line.name}', since "
+        way, told = f"{back}{row['failure'].get('message', '')}", f"{back}{_to_operators(row['failure'])}"
     tried = f" (try {row['attempt'] + 1})" if row["attempt"] else ""
-    says = f"The {row['kind']} of {name} {way}{tried}: {_doing(line)}."
+    says, operators_say = (
+        f"The {row['kind']} of {name} {each}{tried}: {_doing(line)}." for each in (way, told)
+    )
     asks = overview.open_asks(tx, row["id"]) if isinstance(line, Ask) else []
     asked = "".join(f" {each['name']} was asked to {each['verb']}." for each in asks)
-    return says, (), f"{says}{asked}", (*_nobody(tx, row), *_silent(tx, asks, settings))
+    return says, (), f"{operators_say}{asked}", (*_nobody(tx, row), *_silent(tx, asks, settings))
+
+
+def _to_operators(failure: Row) -> str:
+    """Why it failed, in the words of whoever failed."""
+    return str(failure.get("said") or failure.get("message", ""))
 
 
 def _doing(line: Line) -> str:

@@ -79,5 +79,6 @@ def _member(tx: Tx, whole: Row, part: Row) -> dict[str, Any]:
         "status": status,
         "host": next(home, None),
         "reason": failure.get("message"),
+        "said": failure.get("said"),
         "hosts": failure.get("hosts", {}),
     }

@@ -40,13 +40,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a line failed. `message` may be shown to the owner; `hosts` and `trace` are for operators.
-    `again`: another host may do."""
+    """Why a line failed. `message` is what users read: it names no host, and holds nothing that an agent
+    or a bug has put into words. `hosts`, `said` (one line, "" for the same) and `trace` are for
+    operators. `again`: another host may do."""
 
     message: str
     hosts: Mapping[str, str] = field(default_factory=dict)
     trace: str = ""
     again: bool = False
+    said: str = ""
 
     def against(self, host: str | None) -> str:
         """What is held against a host that took the server: its own words, if it failed itself."""
@@ -54,7 +56,22 @@ class Trouble:
 
     def document(self) -> dict[str, Any]:
         """As it is kept with the move."""
-        return {"message": self.message, "traceback": self.trace, "hosts": dict(self.hosts)}
+        said = self.said or self.message
+        return {"message": self.message, "said": said, "traceback": self.trace, "hosts": dict(self.hosts)}
+
+    @classmethod
+    def at_host(
+        cls, message: str, hosts: Mapping[str, str], said: str | None = None, *, again: bool = False
+    ) -> Trouble:
+        """What a host did not do, by its name; `said`: the same in a line."""
+        said = said or "; ".join(f"{name}: {why}" for name, why in hosts.items())
+        return cls(message, hosts, trace=said, again=again, said=said)
+
+    @classmethod
+    def refused(cls, name: str, verb: str, reason: str, task: str, *, again: bool = False) -> Trouble:
+        """The host's agent could not do what it was asked; `task` says to users what that was for."""
+        said = f"{name} could not {verb}: {reason}"
+        return cls.at_host(f"a host could not {task}", {name: reason}, said, again=again)
 
     @classmethod
     def of(cls, error: BaseException) -> Trouble:

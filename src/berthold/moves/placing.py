@@ -172,7 +172,7 @@ def _nowhere(scene: Scene, refused: Mapping[str, Refusal], why_not: str) -> NoVa
     if why_not:
         message = f"{message}. {why_not}"
     if last := scene.move["failure"].get("message"):
-        message = f"{message}. The last host that was tried said: {last}"
+        message = f"{message}. In the last try {last}"
     return NoValidHost(message, reasons)
 
 

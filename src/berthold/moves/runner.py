@@ -155,16 +155,15 @@ class Runner:
         for _, host_id in turns.errands(scene):
             if turns.can_return(scene) and not turns.can_act(scene, host_id):
                 name = scene.host_name(host_id) or host_id
-                return Trouble(
-                    "a host that is needed was fenced", {name: "fenced"}, f"{name} is fenced", again=True
-                )
+                message = "a host that is needed was fenced"
+                return Trouble.at_host(message, {name: "fenced"}, f"{name} is fenced", again=True)
         for ask in sight.asks:
             name = scene.host_name(ask.host_id) or ask.host_id
             if ask.state == "done" and not ask.answer.get("ok"):
                 reason = ask.answer.get("reason") or "it did not say why"
-                return Trouble(reason, {name: reason}, f"{name} could not {ask.verb}: {reason}", again=True)
+                return Trouble.refused(name, ask.verb, reason, line.name, again=True)
             if ask.state == "open" and turns.can_return(scene) and (why := self._overdue(sight, ask, line)):
-                return Trouble(
+                return Trouble.at_host(
                     f"a host did not answer in time while it was to {line.name}",
                     {name: why},
                     f"{name} did not {ask.verb}: {why}",
@@ -192,15 +191,16 @@ class Runner:
         if _open(sight.asks):
             return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
         if bad := [ask for ask in sight.asks if not ask.is_good]:
-            trouble = Trouble(
-                "a host could not say whether it runs the guest", {bad[0].host_id: str(bad[0].answer)}
-            )
+            name = scene.host_name(bad[0].host_id) or bad[0].host_id
+            reason, task = str(bad[0].answer.get("reason")), "say whether it runs the guest"
+            trouble = Trouble.refused(name, bad[0].verb, reason, task)
             return await self.store.write(turns.retry_undo, lease, trouble, self.settings)
         doubt = scene.facts.get("doubt", "")
         name = scene.host_name(scene.move["target_id"]) or ""
         hosts = scene.facts.get("doubted", {})
         words = "; ".join(f"{each}: {why}" for each, why in hosts.items()) or doubt
-        trouble = Trouble(doubt, hosts, f"{words}; the guest does not run on {name}", again=True)
+        said = f"{words}; the guest does not run on {name}"
+        trouble = Trouble.at_host(doubt, hosts, said, again=True)
         return await self._trouble(lease, scene, trouble)
 
     # -- Back -----------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Runner:
         if bad := [ask for ask in sight.asks if not ask.is_good]:
             reason = str(bad[0].answer.get("reason"))
             name = scene.host_name(bad[0].host_id) or bad[0].host_id
-            trouble = Trouble(reason, {name: reason}, f"{name} could not {bad[0].verb}: {reason}")
+            trouble = Trouble.refused(name, bad[0].verb, reason, f"undo '{line.name}'")
             return await self._trouble(lease, scene, trouble)
         return await self.store.write(turns.undo_line, lease)
 
