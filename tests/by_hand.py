@@ -166,6 +166,11 @@ def why(world: World, move: str) -> str:
     return str(world.move(move)["failure"].get("message", ""))
 
 
+def operators_read(world: World, move: str) -> str:
+    """What operators are told of a failure."""
+    return str(world.move(move)["failure"].get("traceback", ""))
+
+
 def events(world: World, move: str) -> list[tuple[str, str]]:
     """(event, result) of everything that was done for the move, in order."""
     numbers = {row["number"] for row in world.rows("action") if row["move_id"] == move}

@@ -26,6 +26,7 @@ from by_hand import (
     events,
     guest,
     holds,
+    operators_read,
     outcome,
     preferred,
     project,
@@ -102,7 +103,7 @@ def test_if_the_host_cannot_the_server_is_as_it_was(make_world: MakeWorld, verb:
     assert world.picture() == before
     assert ended(world, resize) == "error"
     assert outcome(world, resize) == "Error"
-    assert "the hypervisor says no" in why(world, resize)
+    assert "the hypervisor says no" in operators_read(world, resize)
 
 
 @pytest.mark.parametrize("line", ["claim target", "prepare target", "stop guest", "start on target"])

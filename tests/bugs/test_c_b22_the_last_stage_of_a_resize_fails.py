@@ -17,7 +17,18 @@ from __future__ import annotations
 import pytest
 
 from berthold.lab.world import now
-from by_hand import MakeWorld, ended, events, guest, holds, outcome, project, shown, step_until, why
+from by_hand import (
+    MakeWorld,
+    ended,
+    events,
+    guest,
+    holds,
+    operators_read,
+    outcome,
+    project,
+    shown,
+    step_until,
+)
 
 STAGES = [
     ("node2", "prepare", "compute_prep_resize"),
@@ -44,7 +55,7 @@ def test_it_is_back_as_it_was(make_world: MakeWorld, host: str, verb: str, event
     assert project(world)["cores"] == 1
     assert ended(world, resize) == "error"
     assert outcome(world, resize) == "Error"
-    assert "libvirt: internal error" in why(world, resize)
+    assert "libvirt: internal error" in operators_read(world, resize)
     if event:
         assert (event, "Error") in events(world, resize)
 

@@ -244,7 +244,8 @@ def test_a_whole_group_that_is_held(berthold: Berthold, data: Path, world: World
     assert "groups" not in berthold("doctor", "--data", data).text
     world.settle()
     held = berthold("doctor", "--data", data)
-    assert held.line("WRONG", "groups", "held between node1 and node2: db-1: node2 could not prepare: the disk")
+    said = "db-1: node2 could not prepare: the disk is full"
+    assert held.line("WRONG", "groups", f"held between node1 and node2: {said}")
     assert held.line(f"berthold group move {group} --resume")
 
 

@@ -178,7 +178,7 @@ def refused(tx: Tx, row: Row) -> tuple[HostSaid, ...]:
     found = {
         names.get(host_id, host_id): Against("tried", "already tried", f"it took the server, then: {why}")
         for host_id, why in row["facts"].get("tried", {}).items()
-        if why != ANOTHER_FAILED
+        if not why.startswith(ANOTHER_FAILED)
     }
     waits = row["facts"].get("waits", {}).get("hosts", {})
     there = {

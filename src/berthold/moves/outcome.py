@@ -52,7 +52,7 @@ class Trouble:
 
     def against(self, host: str | None) -> str:
         """What is held against a host that took the server: its own words, if it failed itself."""
-        return self.hosts.get(host or "", ANOTHER_FAILED)
+        return self.hosts.get(host or "") or f"{ANOTHER_FAILED}: {self.said or self.message}"
 
     def document(self) -> dict[str, Any]:
         """As it is kept with the move."""
