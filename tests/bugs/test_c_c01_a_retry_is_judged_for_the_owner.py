@@ -47,7 +47,7 @@ def test_a_host_of_others_is_refused_with_its_cause_and_without_their_names(make
     move = world.store.write_now(begin.begin, "live-migration", one, ADMIN, {"host": "node2"})
     world.settle()
     assert world.home(one) == "node1"
-    assert why(world, move) == "No valid host was found. 1 host: requested host, 1 host: reserved host"
+    assert why(world, move) == "No valid host was found. 1 host: reserved host"
 
 
 def test_a_reservation_that_ends_opens_the_host_at_once(make_world: MakeWorld) -> None:

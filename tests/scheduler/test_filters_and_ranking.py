@@ -292,6 +292,16 @@ def test_the_public_message_counts_causes_and_names_no_host() -> None:
     assert "web (g-1)" in per_host["node1"]
 
 
+def test_where_a_host_was_asked_for_only_that_one_is_told_of() -> None:
+    hosts = (host("node1"), host("node2", ram_used=4000), host("node3"))
+    message, per_host = no_valid_host(ranked(request(host="node2"), *hosts).refused)
+    assert message == "No valid host was found. 1 host: capacity"
+    assert list(per_host) == ["node2"]
+    message, per_host = no_valid_host(ranked(request(host="gone"), *hosts).refused)
+    assert message == "No valid host was found. 3 hosts: requested host"
+    assert per_host["node1"] == "requested host: only host gone was asked for"
+
+
 def test_the_rule_is_named_too_when_the_ledger_refused_before() -> None:
     said = "Anti-affinity instance group policy was violated: node1 was taken a moment ago"
     message, _ = no_valid_host({"node1": Refusal("ignored hosts", "already refused", said)})

@@ -69,9 +69,7 @@ def move(
                 _ask(store, row, to, together.forward if resume else together.back if back else None)
             seen = _follow(store, group) if watch else store.read_now(group_status.look, group)
         except NoValidHost as nowhere:
-            # That only --to was asked for is no news.
-            told = {n: why for n, why in nowhere.reasons.items() if to is None or n == to}
-            why = "".join(f"\n  {name}: {reason}" for name, reason in told.items())
+            why = "".join(f"\n  {name}: {reason}" for name, reason in nowhere.reasons.items())
             raise Wrong(f"{nowhere.message}{why}") from nowhere
         except (Malformed, NotFound, Refused, WrongState) as failure:
             raise Wrong(failure.message) from failure

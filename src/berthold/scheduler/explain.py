@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from berthold.scheduler.candidates import Refusal
 from berthold.scheduler.filters import AFFINITY_VIOLATED, ANTI_AFFINITY_VIOLATED
 
+# The filter that refuses all hosts but the one that was asked for.
+ASKED_FOR = "requested host"
+
 
 def no_valid_host(refused: Mapping[str, Refusal]) -> tuple[str, dict[str, str]]:
     """The public message, and the reason of each host by name.
 
     The message begins with `No valid host was found.` and counts the hosts by class of
     cause; it names no host and no group, since a tenant may read it. The second part is for
-    operators only.
+    operators only. Where one host was asked for, only that one is told of, if it is known at all.
     """
+    refused = {name: each for name, each in refused.items() if each.filter != ASKED_FOR} or refused
     per_host = {name: f"{refusal.cause}: {refusal.reason}" for name, refusal in sorted(refused.items())}
     if not refused:
         return "No valid host was found. There are no hosts.", per_host
