@@ -83,6 +83,28 @@ def test_whoever_watches_is_told_what_is_waited_for(
     assert ran.line("Group move").endswith(": done")
 
 
+def test_whoever_watches_sees_a_held_group_until_all_of_it_stands_still(
+    berthold: Berthold, data: Path, world: World, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.faults_of["node2"].plan("refuse", verb="prepare", times=1)
+    assert berthold("group", "move", group, "--to", "node2", "--data", data).status == 0
+    world.silent.add("node1")
+    world.settle()
+    shown = berthold("group", "move", group, "--show", "--data", data)
+    assert shown.line("Group move").endswith(": held")
+    assert shown.text.count("on node1  moving") == 1, "the other is still on its way"
+
+    def sleep(seconds: float) -> None:
+        world.silent.clear()
+        world.settle()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    ran = berthold("group", "move", group, "--show", "--watch", "--data", data)
+    assert ran.status == 1
+    assert ran.line("Group move").endswith(": held")
+    assert ran.text.count("on node2  arrived") == 1
+
+
 def test_no_host_for_all_is_told_host_by_host(
     berthold: Berthold, data: Path, world: World, group: str
 ) -> None:

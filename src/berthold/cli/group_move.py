@@ -33,7 +33,7 @@ To = Annotated[str | None, typer.Option("--to", help="The new host; otherwise th
 Resume = Annotated[bool, typer.Option("--resume", help="Let what is held go on to the new host.")]
 Back = Annotated[bool, typer.Option("--back", help="Take all back to where they came from.")]
 Show = Annotated[bool, typer.Option("--show", help="Change nothing; only say how far it is.")]
-Follow = Annotated[bool, typer.Option("--watch", help="Show how far it is until it ends or is held.")]
+Follow = Annotated[bool, typer.Option("--watch", help="Show how far it is until it ends or needs you.")]
 
 
 def move(
@@ -101,7 +101,7 @@ def _follow(store: Store, group_id: str) -> dict[str, Any]:
         elif (quiet := quiet + 1) == QUIET_LOOKS:
             for why in store.read_now(_what_for, seen):
                 out.print(Text(f"  {why}"))
-        if seen["status"] in group_status.AT_REST:
+        if group_status.is_at_rest(seen):
             return seen
         time.sleep(LOOK_AGAIN_S)
 
@@ -110,7 +110,7 @@ def _what_for(tx: Tx, seen: dict[str, Any]) -> list[str]:
     """What the members that are not where they go wait for, and what would help them."""
     found: list[str] = []
     for member in seen["members"]:
-        if member["status"] in ("moving", "turning back", "settling"):
+        if member["in_motion"]:
             said = explain_move.said(tx, *explain_move.move_of(tx, member["move_id"], None), Settings())
             found += [said.operators_say or said.says, *(f"-> {way}" for way in said.operators_ways)]
     return list(dict.fromkeys(found))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from berthold.errors import NotFound
-from berthold.ledger import claims, group_moves, reading, servers
+from berthold.ledger import claims, group_moves, moves, reading, servers
 from berthold.ledger.store import Tx
 from berthold.moves.together import has_arrived, keeps
 
@@ -16,8 +16,10 @@ Row = Mapping[str, Any]
 
 # What a part is called that does not work or wait for the group any more.
 OVER = {"done": "done", "superseded": "deleted", "undone": "done"}
-# States of a group move in which nothing more will change by itself.
+# Words of a group move that has ended, or that only an operator gets on.
 AT_REST = frozenset({"held", "done", "returned"})
+# Words of a member that is not where it goes, and needs nobody to get there.
+IN_MOTION = frozenset({"moving", "turning back", "settling"})
 
 
 def look(tx: Tx, group_id: str) -> dict[str, Any]:
@@ -35,6 +37,12 @@ def look(tx: Tx, group_id: str) -> dict[str, Any]:
         "target": names.get(whole["target_id"]),
         "members": [_member(tx, whole, part) for part in parts],
     }
+
+
+def is_at_rest(seen: Mapping[str, Any]) -> bool:
+    """Whether nothing more will change by itself, of what `look` has found. While one member is held the
+    others go on; and it may itself be on its way back to where it is held."""
+    return seen["status"] in AT_REST and not any(member["in_motion"] for member in seen["members"])
 
 
 def status_of(whole: Row, parts: list[Row]) -> str:
@@ -77,6 +85,7 @@ def _member(tx: Tx, whole: Row, part: Row) -> dict[str, Any]:
         "name": server["name"] if server else None,
         "move_id": part["id"],
         "status": status,
+        "in_motion": status in IN_MOTION or part["state"] in moves.WORKED_ON,
         "host": next(home, None),
         "reason": failure.get("message"),
         "said": failure.get("said"),
