@@ -138,6 +138,18 @@ def test_what_cannot_be_done_now_says_why(cloud: Any, group: str, fault: Any) ->
     fault(act(cloud, "no-such-group", {"move": None}), 404)
 
 
+def test_a_group_on_its_way_cannot_begin_another_move_and_is_told_so_once(
+    cloud: Any, group: str, fault: Any
+) -> None:
+    hold(cloud, group)
+    whole = look(cloud, group)["id"]
+    told = fault(act(cloud, group, {"move": None}), 409)
+    assert told.endswith(f"cannot move now: the group is on its way already (group move {whole}).")
+    assert act(cloud, group, {"back": None}).status == 202
+    told = fault(act(cloud, group, {"move": None}), 409)
+    assert told.endswith(f"cannot move now: the group is on its way back (group move {whole}).")
+
+
 def test_a_group_that_moves_takes_nobody_in_and_is_shown_as_ever(cloud: Any, group: str, fault: Any) -> None:
     before = cloud.get(f"/os-server-groups/{group}", "ann", "2.96").json
     hold(cloud, group)

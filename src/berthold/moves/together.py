@@ -72,6 +72,8 @@ def departure(tx: Tx, group_id: str, by: By, members: Iterable[Row] | None = Non
             f"Group {group['name']} cannot move as a whole: its policy is {group['policy']}, and only the"
             " members of an affinity group share a host."
         )
+    if members is None:
+        _must_stand(tx, group)
     rows = servers.of_group(tx, group_id) if members is None else members
     homes = {row["id"]: _home(tx, row["id"]) for row in rows}
     problems = [why for row in rows if (why := _problem(tx, row, homes[row["id"]], by))]
@@ -81,6 +83,15 @@ def departure(tx: Tx, group_id: str, by: By, members: Iterable[Row] | None = Non
     if not going:
         raise WrongState(f"Group {group['name']} cannot move: none of its members is on a host.")
     return Departure(group, going[0][1], tuple(row for row, _ in going))
+
+
+def _must_stand(tx: Tx, group: Row) -> None:
+    """A group on its way is said to be so once, not member by member."""
+    whole = group_moves.latest(tx, group["id"]) if group["moving"] else None
+    if whole is not None and whole["state"] != "done":
+        way = "back" if whole["goal_id"] == whole["source_id"] else "already"
+        why = f"the group is on its way {way} (group move {whole['id']})"
+        raise WrongState(f"Group {group['name']} cannot move now: {why}.")
 
 
 def _home(tx: Tx, server_id: str) -> claims.Claim | None:
