@@ -97,3 +97,15 @@ def test_what_is_not_there_is_said_not_to_be(
 ) -> None:
     ran = berthold("explain", what, "nothing", "--data", data)
     assert (ran.status, ran.error) == (1, sentence)
+
+
+def test_what_would_help_on_several_hosts_is_said_once(berthold: Berthold, data: Path, world: World) -> None:
+    world.add_host("node3")
+    group = world.group("affinity")
+    for name in ("w1", "w2", "w3"):
+        world.boot(name, group, host="node1")
+    ran = berthold("explain", "group", group, "--data", data)
+    for host in ("node2", "node3"):
+        assert ran.line(f"-> when the whole group has moved there: berthold group move {group} --to {host}")
+    assert ran.line("-> node2, node3: when w1, w2 and w3 are deleted")
+    assert ran.text.count("are deleted") == 1

@@ -270,7 +270,10 @@ def test_a_whole_group_that_is_held_half_way_says_how_it_goes_on() -> None:
         group, servers = whole_group.half_way(world, ())
         shown, look = of_group(world, group)
         assert shown.moving.startswith("the whole group moves to another host and is held (group move ")
-        assert "from node1 to node2; it goes on with: berthold group move --resume" in shown.operators_moving
+        assert shown.operators_moving.endswith(
+            f"from node1 to node2; it goes on with: berthold group move {group} --resume,"
+            f" or goes back with: berthold group move {group} --back"
+        )
         assert {(domain.host, domain.place) for domain in shown.domains} == {
             ("node1", "home"),
             ("node2", "next"),

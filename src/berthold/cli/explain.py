@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -32,6 +32,8 @@ Move = Annotated[str, typer.Argument(metavar="ID", help="The move's id, as `bert
 Host = Annotated[str | None, typer.Option("--host", help="Ask about this host only.")]
 
 T = TypeVar("T")
+# So many hosts are named where they share what would help; more are counted.
+NAMED_AT_MOST = 6
 
 
 @app.command("server")
@@ -193,17 +195,30 @@ def _print_look(look: Look, who: str = "") -> None:
     when = f", once move {look.after} is over" if look.after else " that began now"
     who = who or f"A {look.kind}{when}"
     out.print(Text(f"\n{who}: {look.says()}"))
+    shared = {way: names for way, names in _helped_by(look).items() if len(names) > 1}
     for host in look.hosts:
-        _print_host(host)
+        _print_host(host, shared)
+    for way, names in shared.items():
+        which = ", ".join(names) if len(names) <= NAMED_AT_MOST else f"{len(names)} hosts"
+        out.print(Text(f"  -> {which}: {way}"))
 
 
-def _print_host(host: HostSaid) -> None:
+def _helped_by(look: Look) -> dict[str, list[str]]:
+    """The hosts that each way would help, so that what helps on several is said once."""
+    found: dict[str, list[str]] = {}
+    for host in look.hosts:
+        for way in dict.fromkeys(way for against in host.against for way in against.ways):
+            found.setdefault(way, []).append(host.host)
+    return found
+
+
+def _print_host(host: HostSaid, shared: Container[str]) -> None:
     members = f"  ({host.members} of its group there)" if host.members else ""
     word, colour = ("refused", "red") if host.against else ("would do", "green")
     out.print(Text.assemble("  ", (host.host, "bold"), "  ", (word, colour), members))
     for against in host.against:
         out.print(Text(f"      {_why(against)}"))
-        for way in against.ways:
+        for way in (each for each in against.ways if each not in shared):
             out.print(Text(f"      -> {way}"))
 
 

@@ -56,5 +56,8 @@ def moving(tx: Tx, group: reading.Row) -> tuple[str, str]:
         return says, says
     whole = group_status.look(tx, group["id"])
     says = f"the whole group moves to another host and is {whole['status']} (group move {what})"
-    held = "; it goes on with: berthold group move --resume, or --back" if whole["status"] == "held" else ""
-    return says, f"{says}, from {whole['source']} to {whole['target']}{held}"
+    says_more = f"{says}, from {whole['source']} to {whole['target']}"
+    if whole["status"] == "held":
+        command = f"berthold group move {group['id']}"
+        says_more += f"; it goes on with: {command} --resume, or goes back with: {command} --back"
+    return says, says_more

@@ -186,8 +186,10 @@ def _moving(case: Case) -> list[str]:
 
 def _without(members: Sequence[Occupant]) -> list[str]:
     """An affinity group without members lives nowhere."""
-    names = " and ".join(dict.fromkeys(each.name for each in members))
-    return [f"when {names} {'is' if len(members) == 1 else 'are'} deleted"] if members else []
+    *others, last = dict.fromkeys(each.name for each in members) or [""]
+    if not others:
+        return [f"when {last} is deleted"] if members else []
+    return [f"when {', '.join(others)} and {last} are deleted"]
 
 
 # By the filter's name. What is not here (the source host, which a move is to leave) cannot be had.
