@@ -119,7 +119,9 @@ def evacuated_to_be_stopped(world: World, server: str | None) -> str:
     """As it is asked for since 2.95."""
     assert server is not None
     since = world.clock.now() - world.settings.silent_after_s
-    return world.store.write_now(left.evacuate, server, world.by(), silent_since=since, stopped=True)
+    return world.store.write_now(
+        left.evacuate_and_fence, server, world.by(), silent_since=since, stopped=True
+    )[0]
 
 
 def resized(world: World) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from berthold.lab.world import with_settings
 from berthold.ledger import hosts
@@ -131,6 +132,21 @@ def test_a_host_that_lives_keeps_its_servers_until_it_is_forced_down(cloud: Any,
     assert cloud.act(server, "evacuate", {}).status == 200
     assert "Cannot 'evacuate'" in fault(cloud.act(server, "evacuate", {}), 409)
     assert "being evacuated" in fault(force_up(cloud, node1), 400)
+
+
+def test_the_log_says_once_which_host_an_evacuation_has_fenced(cloud: Any) -> None:
+    cloud.host("node1")
+    one, two = cloud.server("one"), cloud.server("two")
+    cloud.host("node2")
+    lose(cloud.world, "node1")
+    with capture_logs() as lines:
+        assert cloud.act(one, "evacuate", {}, "ann").status == 403
+        answer = cloud.act(one, "evacuate", {})
+        assert (answer.status, cloud.act(two, "evacuate", {}).status) == (200, 200)
+    (told,) = [line for line in lines if line["event"] == "host fenced"]
+    assert (told["host"], told["server"]) == ("node1", one)
+    assert told["request"] == answer.headers["x-openstack-request-id"]
+    cloud.world.settle()
 
 
 def test_only_admins_evacuate(cloud: Any, fault: Any, orphan: str) -> None:

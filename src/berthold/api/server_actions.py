@@ -184,7 +184,9 @@ ACTIONS: dict[str, Action] = {
     "resize": Action(resize, "os_compute_api:servers:resize", bodies.RESIZE),
     "confirmResize": Action(confirm_resize, "os_compute_api:servers:confirm_resize", status=204),
     "revertResize": Action(revert_resize, "os_compute_api:servers:revert_resize"),
-    "evacuate": Action(places.evacuate, "os_compute_api:os-evacuate", place_bodies.EVACUATE, status=200),
+    "evacuate": Action(
+        places.evacuate, "os_compute_api:os-evacuate", place_bodies.EVACUATE, status=200, asks=True
+    ),
     "shelve": Action(places.shelve, "os_compute_api:os-shelve:shelve"),
     "shelveOffload": Action(places.offload, "os_compute_api:os-shelve:shelve_offload"),
     "unshelve": Action(places.unshelve, "os_compute_api:os-shelve:unshelve", place_bodies.UNSHELVE),

@@ -1,24 +1,27 @@
 """Actions that give a server another place, or none: evacuate, shelve, offload, unshelve.
 
-All run in the transaction that found the server. A named host is for whom the policy lets
+All begin in the transaction that found the server. A named host is for whom the policy lets
 name one, and is no way round a rule (M8).
 """
 
 from __future__ import annotations
 
+import structlog
 from msgspec import UNSET
 
 from berthold.api.call import Call
 from berthold.api.chance import password
 from berthold.api.microversions import Version
 from berthold.api.schemas import places as bodies
-from berthold.api.servers import by
+from berthold.api.servers import by, unlocked
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import reading
 from berthold.ledger.store import Tx
 from berthold.moves import left, shelf
 from berthold.moves.snapshot import starts_from_volume
 from berthold.records import aggregates
+
+log = structlog.get_logger("berthold.services")
 
 UNSHELVE_TO_HOST = "os_compute_api:os-shelve:unshelve_to_host"
 SHARED_STORAGE_IS_FOUND_OUT = Version(2, 14)
@@ -27,8 +30,26 @@ ZONE_MAY_BE_NAMED = Version(2, 77)
 HOST_MAY_BE_NAMED = Version(2, 91)
 
 
-def evacuate(tx: Tx, call: Call, server_id: str, wish: bodies.Evacuate) -> dict[str, str | None] | None:
+async def evacuate(call: Call, server_id: str, wish: bodies.Evacuate) -> dict[str, str | None] | None:
     """Make a server anew elsewhere: its host is forced down, or nobody hears of it."""
+    fenced = await call.store.write(_evacuate, call, server_id, wish)
+    if fenced is not None:
+        log.warning(
+            "host fenced",
+            host=fenced,
+            reason="it was silent, and a server was evacuated from it",
+            server=server_id,
+            user=call.actor.user_id,
+            request=call.request_id,
+        )
+    if call.version >= SHARED_STORAGE_IS_FOUND_OUT:
+        return None
+    return {"adminPass": None if wish.shared else wish.admin_pass or password(call)}
+
+
+def _evacuate(tx: Tx, call: Call, server_id: str, wish: bodies.Evacuate) -> str | None:
+    """Begin it; the name of the host that is fenced with that, if it was not before."""
+    unlocked(tx, call, server_id)
     host = wish.host or None
     if wish.force and host is None:
         raise Malformed("Only an evacuation to a host that is named can be forced.")
@@ -36,7 +57,7 @@ def evacuate(tx: Tx, call: Call, server_id: str, wish: bodies.Evacuate) -> dict[
         raise Malformed("admin password can't be changed on existing disk")
     if host is not None and host not in reading.host_names(tx):
         raise NotFound(f"Compute host {host} not found.")
-    left.evacuate(
+    _, fenced = left.evacuate_and_fence(
         tx,
         server_id,
         by(call),
@@ -44,9 +65,7 @@ def evacuate(tx: Tx, call: Call, server_id: str, wish: bodies.Evacuate) -> dict[
         host=host,
         stopped=call.version >= STAYS_STOPPED,
     )
-    if call.version >= SHARED_STORAGE_IS_FOUND_OUT:
-        return None
-    return {"adminPass": None if wish.shared else wish.admin_pass or password(call)}
+    return fenced
 
 
 def _silent_since(call: Call) -> float:

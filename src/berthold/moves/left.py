@@ -36,7 +36,12 @@ ENDS_WITH_ITS_HOST = frozenset(
 )
 
 
-def evacuate(
+def evacuate(tx: Tx, server_id: str, by: begin.By, *, silent_since: float, host: str | None = None) -> str:
+    """Begin to evacuate the server, as `evacuate_and_fence` does; the move's id."""
+    return evacuate_and_fence(tx, server_id, by, silent_since=silent_since, host=host)[0]
+
+
+def evacuate_and_fence(
     tx: Tx,
     server_id: str,
     by: begin.By,
@@ -44,8 +49,9 @@ def evacuate(
     silent_since: float,
     host: str | None = None,
     stopped: bool = False,
-) -> str:
-    """Begin to evacuate the server from its dead host, which is fenced with that; the move's id.
+) -> tuple[str, str | None]:
+    """Begin to evacuate the server from its dead host, which is fenced with that; the move's id, and the
+    host's name if it was not fenced before.
 
     A host is dead if an operator has fenced it or if nobody has heard of it since `silent_since`.
     `stopped`: the server shall not run when it has arrived, whatever it was (2.95).
@@ -63,15 +69,16 @@ def evacuate(
     if standing is not None:
         moves.supersede(tx, server_id)
         actions.end(tx, standing["facts"]["action"], failed=True)
-    _fence(tx, home, silent_since)
-    return begin.begin_at(tx, server, home, by, EVACUATION, {"host": host, "stopped": stopped})
+    fenced = _fence(tx, home, silent_since)
+    return begin.begin_at(tx, server, home, by, EVACUATION, {"host": host, "stopped": stopped}), fenced
 
 
-def _fence(tx: Tx, home: claims.Claim, silent_since: float) -> None:
-    """Hold the host, and fence it unless it is; it is never fenced while it is heard, or while nobody is."""
+def _fence(tx: Tx, home: claims.Claim, silent_since: float) -> str | None:
+    """Hold the host, and fence it unless it is; its name if this did. It is never fenced while it is heard,
+    or while nobody is."""
     locked = hosts.lock(tx, home.host_id, must_be_up=False)
     if locked.status == "fenced":
-        return
+        return None
     if not hosts.is_silent(tx, home.host_id, silent_since):
         raise Malformed(f"Compute service of {locked.name} is still in use.")
     if not hosts.any_heard(tx, silent_since):
@@ -81,6 +88,7 @@ def _fence(tx: Tx, home: claims.Claim, silent_since: float) -> None:
             " a moment, or force it down."
         )
     hosts.fence(tx, home.host_id)
+    return str(locked.name)
 
 
 # -- The host is back ---------------------------------------------------------------------
