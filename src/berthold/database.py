@@ -72,6 +72,9 @@ def upgrade_engine(engine: Engine) -> None:
 
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
+            # A revision may take its time, between two statements and in one: an operator watches it.
+            for limit in ("idle_in_transaction_session_timeout", "statement_timeout"):
+                connection.exec_driver_sql(f"SET LOCAL {limit} = 0")
             # SQLite's transaction is the lock.
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
         config = migrations()
