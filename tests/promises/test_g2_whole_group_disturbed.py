@@ -88,7 +88,7 @@ def test_meanwhile_nobody_joins_and_nothing_else_is_done_with_a_member(world: Wo
             world.store.write_now(word, servers[1], world.by())
     with pytest.raises(WrongState, match="its group must arrive"):
         world.store.write_now(marks.reset_state, servers[1], "active")
-    with pytest.raises(WrongState, match="is waiting"):
+    with pytest.raises(WrongState, match="on its way already"):
         move_group(world, group, "node3")
     forward(world, group)
     world.settle()
