@@ -2,7 +2,9 @@
 
 A file is made under a name of its own that no row knows yet, written, synced with its
 directory, and only then named in a row. So what a row names is whole, two makers never
-write one file, and a crash leaves at worst a file that nobody names; `sweep` removes those.
+write one file, and a crash leaves at worst a file that nobody names. Every file's name begins
+with its thing's id: whoever settles what becomes of a thing, or repeats it after a crash, removes
+all else that was written of it (`keep_only`). Where nobody repeats anything, `sweep` removes it.
 """
 
 from __future__ import annotations
@@ -79,6 +81,13 @@ class Files:
     def remove(self, name: str) -> None:
         """Remove the file; nothing to do if it is gone."""
         (self.directory / name).unlink(missing_ok=True)
+
+    def keep_only(self, thing: str, name: str | None = None) -> None:
+        """Remove whatever was written of a thing, by whomever, but the file `name` that its row has from
+        now on. A maker that comes late loses its file, and finds that the row will not have it."""
+        for entry in os.scandir(self.directory):
+            if entry.name.startswith(f"{thing}.") and entry.name != name:
+                self.remove(entry.name)
 
     def sweep(self, named: set[str]) -> int:
         """Remove old files that no row names; how many."""

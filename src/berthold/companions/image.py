@@ -61,6 +61,7 @@ class EmbeddedImages:
         except BaseException:
             self.files.remove(stored.file)
             raise
+        self.files.keep_only(image_id, stored.file)
 
     def open(self, row: Row[Any]) -> BinaryIO:
         """The bytes of an image; `NotFound` while it has none."""
@@ -70,9 +71,8 @@ class EmbeddedImages:
 
     async def delete(self, actor: Actor, image_id: str) -> None:
         """Remove the image, then its bytes."""
-        file = await self.store.write(drop, actor, image_id)
-        if file is not None:
-            self.files.remove(file)
+        await self.store.write(drop, actor, image_id)
+        self.files.keep_only(image_id)
 
     async def announce_snapshot(
         self, project_id: str, move: str, *, name: str, base: str | None, properties: dict[str, Any]
@@ -98,15 +98,16 @@ class EmbeddedImages:
         if row.status == "queued":
             of = await self.store.read(active_image, base) if base else None
             await self.keep(row.id, await self._copy(row.id, of))
+        else:
+            self.files.keep_only(row.id, row.file)
         return image_from(await self.store.read(image_row, row.id))
 
     async def undo_snapshot(self, project_id: str, move: str) -> None:
         await self.remove_snapshot(project_id, snapshot_id(move))
 
     async def remove_snapshot(self, project_id: str, image_id: str) -> None:
-        file = await self.store.write(drop_snapshot, project_id, image_id)
-        if file is not None:
-            self.files.remove(file)
+        if await self.store.write(drop_snapshot, project_id, image_id):
+            self.files.keep_only(image_id)
 
     async def _copy(self, image_id: str, of: Row[Any] | None) -> Stored:
         name = f"{image_id}.{self.store.clock.new_id()}"
@@ -239,11 +240,11 @@ def describe_snapshot(tx: Tx, move: str, properties: dict[str, Any]) -> Row[Any]
     return row
 
 
-def drop_snapshot(tx: Tx, project_id: str, image_id: str) -> str | None:
-    """Remove the row, if the project still has it; the name of the file that is now nobody's."""
+def drop_snapshot(tx: Tx, project_id: str, image_id: str) -> bool:
+    """Remove the row, if the project still has it; whether its bytes, if there are any, are nobody's."""
     mine = image.c.id == image_id, image.c.project_id == project_id
-    file: str | None = tx.execute(delete(image).where(*mine).returning(image.c.file)).scalar_one_or_none()
-    return file
+    tx.execute(delete(image).where(*mine))
+    return tx.execute(select(image.c.id).where(image.c.id == image_id)).first() is None
 
 
 def images_of(tx: Tx, actor: Actor, where: dict[str, Any], ids: list[str] | None = None) -> list[Row[Any]]:
@@ -297,14 +298,12 @@ def activate(tx: Tx, image_id: str, stored: Stored) -> None:
         raise WrongState(f"image {image_id} is gone or has its data already")
 
 
-def drop(tx: Tx, actor: Actor, image_id: str) -> str | None:
-    """Remove the row; the name of the file that is now nobody's."""
+def drop(tx: Tx, actor: Actor, image_id: str) -> None:
+    """Remove the row. Its bytes are nobody's from now on."""
     row = own_image(tx, actor, image_id)
     if row.protected:
         raise NotAllowed(f"image {image_id} is protected and cannot be deleted")
-    gone = delete(image).where(image.c.id == image_id).returning(image.c.file)
-    file: str | None = tx.execute(gone).scalar_one_or_none()
-    return file
+    tx.execute(delete(image).where(image.c.id == image_id))
 
 
 def files_named(tx: Tx) -> set[str]:

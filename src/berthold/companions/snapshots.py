@@ -36,6 +36,7 @@ class Snapshots:
         `fields` it may be repeated: the snapshot of that id is taken once."""
         row = await self.store.write(begin, of, fields)
         if row.status == "available":
+            self.files.keep_only(row.id, row.file)
             return row
         name = f"{row.id}.{self.store.clock.new_id()}"
         try:
@@ -43,7 +44,9 @@ class Snapshots:
                 self._copy(name, path, of.size * GIB)
             else:
                 await asyncio.to_thread(self._copy, name, path, of.size * GIB)
-            if not await self.store.write(complete, row.id, name):
+            if await self.store.write(complete, row.id, name):
+                self.files.keep_only(row.id, name)
+            else:
                 self.files.remove(name)
         except BaseException:
             await self.delete(row.id)
@@ -52,9 +55,8 @@ class Snapshots:
 
     async def delete(self, snapshot_id: str) -> None:
         """Remove a snapshot, then its bytes; nothing to do if it is gone."""
-        file = await self.store.write(drop, snapshot_id)
-        if file is not None:
-            self.files.remove(file)
+        await self.store.write(drop, snapshot_id)
+        self.files.keep_only(snapshot_id)
 
     def _copy(self, name: str, path: Path, size: int) -> None:
         with self.files.making(name) as file, storage_speaks():
@@ -161,12 +163,9 @@ def change_pairs(
     return pairs
 
 
-def drop(tx: Tx, snapshot_id: str) -> str | None:
-    """Remove the row; the name of the file that is now nobody's."""
+def drop(tx: Tx, snapshot_id: str) -> None:
+    """Remove the row, if it is there. Its bytes are nobody's from now on."""
     gone = delete(volume_snapshot).where(volume_snapshot.c.id == snapshot_id).returning(volume_snapshot)
     row = tx.execute(gone).one_or_none()
-    if row is None:
-        return None
-    quotas.give_back(tx, row.project_id, snapshots=1, gigabytes=row.size)
-    file: str | None = row.file
-    return file
+    if row is not None:
+        quotas.give_back(tx, row.project_id, snapshots=1, gigabytes=row.size)

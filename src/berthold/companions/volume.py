@@ -76,13 +76,14 @@ class EmbeddedVolumes:
             raise WrongState(f"volume {name!r} of move {move} was deleted; it is not made again")
         if row.file is None:
             await self.fill(row)
+        else:
+            self.files.keep_only(row.id, row.file)
         row = await self.store.read(volume_row, row.id)
         return volume_from(row, None)
 
     async def undo_create(self, project_id: str, move: str, *, name: str, server_id: str) -> None:
-        file = await self.store.write(undo_begin, project_id, move, name, server_id)
-        if file is not None:
-            self.files.remove(file)
+        if gone := await self.store.write(undo_begin, project_id, move, name, server_id):
+            self.files.keep_only(gone)
 
     async def get_snapshot(self, actor: Actor, snapshot_id: str) -> VolumeSnapshot:
         return snapshot_from(await self.store.read(snapshot_of, actor, snapshot_id))
@@ -102,7 +103,9 @@ class EmbeddedVolumes:
         name = f"{row.id}.{self.store.clock.new_id()}"
         source = await self._source(row)
         await self.work(lambda: self._write(name, row.size, source))
-        if not await self.store.write(complete, row.id, name, source.facts):
+        if await self.store.write(complete, row.id, name, source.facts):
+            self.files.keep_only(row.id, name)
+        else:
             self.files.remove(name)
 
     async def attach(
@@ -119,9 +122,8 @@ class EmbeddedVolumes:
         await self.store.write(detach, volume_id, server_id, for_good, attachment_id)
 
     async def delete(self, volume_id: str) -> None:
-        file = await self.store.write(drop, volume_id)
-        if file is not None:
-            self.files.remove(file)
+        await self.store.write(drop, volume_id)
+        self.files.keep_only(volume_id)
 
     def path(self, row: Row[Any]) -> Path:
         """Where a volume's bytes are."""
@@ -274,8 +276,8 @@ def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) 
 
 
 def undo_begin(tx: Tx, project_id: str, move_id: str, name: str, server_id: str) -> str | None:
-    """Remove what the move made under this name for the server; if it made none, it never will. What
-    another server has been given since stays there."""
+    """Remove what the move made under this name for the server; if it made none, it never will. The id
+    of what is gone; None for what another server has been given since, which stays there."""
     stone = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), "size": 1}
     never = insert(tx, volume).values(
         project_id=project_id, move_id=move_id, name=name, status="deleted", **stone
@@ -284,7 +286,10 @@ def undo_begin(tx: Tx, project_id: str, move_id: str, name: str, server_id: str)
     made = select(volume.c.id).where(volume.c.move_id == move_id, volume.c.name == name)
     volume_id: str = tx.execute(made).scalar_one()
     undo_attach(tx, volume_id, server_id, move_id)
-    return None if attachments_of(tx, [volume_id]) else drop(tx, volume_id)
+    if attachments_of(tx, [volume_id]):
+        return None
+    drop(tx, volume_id)
+    return volume_id
 
 
 def complete(tx: Tx, volume_id: str, file: str, facts: dict[str, Any]) -> bool:
@@ -358,12 +363,12 @@ def _part(
         tx.execute(update(volume).where(in_use).values(status="available"))
 
 
-def drop(tx: Tx, volume_id: str) -> str | None:
-    """Remove a volume that nobody has; the name of the file that is now nobody's."""
+def drop(tx: Tx, volume_id: str) -> None:
+    """Remove a volume that nobody has; nothing to do if it is gone. Its bytes are nobody's from now on."""
     locked = update(volume).where(volume.c.id == volume_id).values(updated_at=now(tx)).returning(volume)
     row = tx.execute(locked).one_or_none()
     if row is None or row.status == "deleted":
-        return None
+        return
     if row.status == "in-use" or attachments_of(tx, [volume_id]):
         raise WrongState(f"volume {volume_id} is in use; detach it first")
     if row.move_id is None:
@@ -372,5 +377,3 @@ def drop(tx: Tx, volume_id: str) -> str | None:
     else:
         tx.execute(update(volume).where(volume.c.id == volume_id).values(status="deleted", file=None))
     quotas.give_back(tx, row.project_id, volumes=1, gigabytes=row.size)
-    file: str | None = row.file
-    return file

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from berthold.companions import image, volume
+from berthold.companions import image, snapshots, volume
 from berthold.lab.judge import Finding, Replay
 from berthold.lab.storm.cloud import Cloud
 from berthold.ledger.audit import CHECKS, audit
@@ -262,6 +262,7 @@ def _images_and_files(cloud: Cloud) -> Iterator[str]:
             yield f"M6: image {one} ({name}) belongs to no shelved server"
     for files, naming in (
         (cloud.companions.volumes.files, volume.files_named),
+        (cloud.companions.volumes.snapshots.files, snapshots.files_named),
         (cloud.companions.images.files, image.files_named),
     ):
         named = cloud.store.read_now(naming)
