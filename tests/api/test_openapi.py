@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -45,6 +46,37 @@ def test_the_document_needs_no_token_and_has_every_route(cloud: Any, fault: Any)
     assert len(set(names)) == len(names)
     assert answer.json["servers"] == [{"url": "http://cloud"}]
     fault(cloud.send("POST", "/openapi.json", who=None), 405)
+
+
+@pytest.mark.parametrize(
+    ("action", "wish", "version", "key"),
+    [
+        ("rebuild", {}, "2.1", "server"),
+        ("rebuild", {}, "2.74", "server"),
+        ("rebuild", {}, "2.96", "server"),
+        ("createImage", {"name": "snap"}, "2.45", "image_id"),
+        ("rescue", None, "2.96", "adminPass"),
+        ("evacuate", {"onSharedStorage": False}, "2.1", "adminPass"),
+    ],
+)
+def test_what_an_action_answers_has_its_form_in_the_document(
+    cloud: Any, action: str, wish: Any, version: str, key: str
+) -> None:
+    cloud.host()
+    cloud.flavor("200", disk=1)
+    image = cloud.image()
+    server = cloud.server(flavorRef="200", imageRef=image, block_device_mapping_v2=[])
+    if action == "evacuate":
+        cloud.put(f"/os-services/{cloud.world.host_id('node1')}", {"forced_down": True}, version="2.53")
+    if action == "rebuild":
+        wish = {"imageRef": image}
+    answer = cloud.act(server, action, wish, version=version)
+    document = cloud.send("GET", "/openapi.json", who=None).json
+    described = document["paths"]["/v2.1/servers/{server_id}/action"]["post"]["responses"]
+    form = jsonschema_rs.validator_for(described[str(answer.status)]["content"]["application/json"]["schema"])
+    form.validate(answer.json)
+    assert set(answer.json) == {key}
+    assert not form.is_valid({**answer.json, "more": 1}), "it says of no other document that it may come"
 
 
 def test_schemathesis_finds_no_5xx_and_no_answer_that_breaks_its_schema(

@@ -73,9 +73,7 @@ def _describe(operation: Json, route: Route, of_body: Mapping[int, Json]) -> Non
     answers = operation.setdefault("responses", {})
     answers[str(route.status)] = _answer(route)
     if route.body is bodies.ANY:
-        for action in ACTIONS.values():
-            shown = _json({"type": "object"}) if action.status == 200 else {}
-            answers[str(action.status)] = {"description": "Done." if shown else "Begun.", **shown}
+        answers |= _answers_of_actions()
     if route.also:
         answers[str(route.also)] = {"description": "It was so already."}
     fault = _json({"$ref": REF.format(name="Fault")})
@@ -117,6 +115,22 @@ def _one_action(of_body: Mapping[int, Json]) -> Json:
             }
             for name, action in ACTIONS.items()
         ]
+    }
+
+
+def _answers_of_actions() -> Json:
+    """Of each status what the actions show that end with it; others, and older versions, show nothing."""
+    shown: dict[int, list[Json]] = {}
+    for action in ACTIONS.values():
+        schemas = shown.setdefault(action.status, [])
+        if action.shows is not None and (schema := action.shows.schema()) not in schemas:
+            schemas.append(schema)
+    return {
+        str(status): {
+            "description": "Begun." if status == 202 else "Done.",
+            **(_json({"anyOf": schemas}) if schemas else {}),
+        }
+        for status, schemas in shown.items()
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from berthold.api import server_disks as disks
 from berthold.api import server_places as places
+from berthold.api.answers import Answer, one
 from berthold.api.call import Call, Reply
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
@@ -22,6 +23,7 @@ from berthold.api.schemas import disks as disk_bodies
 from berthold.api.schemas import places as place_bodies
 from berthold.api.schemas.body import Body
 from berthold.api.servers import by, unlocked
+from berthold.api.views import servers as views
 from berthold.api.views.hosts import is_up
 from berthold.errors import Malformed, NotAllowed, WrongState
 from berthold.ledger import reading
@@ -35,11 +37,11 @@ LIVE_RULE = "os_compute_api:os-migrate-server:migrate_live"
 
 @dataclass(frozen=True)
 class Action:
-    """A row: what runs, whom the rule lets, what the body is, the status.
+    """A row: what runs, whom the rule lets, what the body is, the status, what the answer shows.
 
     `run(tx, call, server_id, wish)` is a transaction, or with `asks` a coroutine
-    `run(call, server_id, wish)`; what it returns, if anything, is the answer's document. A lock
-    stops whom it concerns, unless the row `passes` it.
+    `run(call, server_id, wish)`; what it returns is the answer's document, or None where its
+    microversion has none. A lock stops whom it concerns, unless the row `passes` it.
     """
 
     run: Callable[..., Any]
@@ -48,6 +50,7 @@ class Action:
     status: int = 202
     asks: bool = False
     passes: bool = False
+    shows: Answer | None = None
 
 
 async def act(call: Call, server_id: str) -> Reply:
@@ -185,16 +188,38 @@ ACTIONS: dict[str, Action] = {
     "confirmResize": Action(confirm_resize, "os_compute_api:servers:confirm_resize", status=204),
     "revertResize": Action(revert_resize, "os_compute_api:servers:revert_resize"),
     "evacuate": Action(
-        places.evacuate, "os_compute_api:os-evacuate", place_bodies.EVACUATE, status=200, asks=True
+        places.evacuate,
+        "os_compute_api:os-evacuate",
+        place_bodies.EVACUATE,
+        status=200,
+        asks=True,
+        shows=one("adminPass"),
     ),
     "shelve": Action(places.shelve, "os_compute_api:os-shelve:shelve"),
     "shelveOffload": Action(places.offload, "os_compute_api:os-shelve:shelve_offload"),
     "unshelve": Action(places.unshelve, "os_compute_api:os-shelve:unshelve", place_bodies.UNSHELVE),
-    "rebuild": Action(disks.rebuild, "os_compute_api:servers:rebuild", disk_bodies.REBUILD, asks=True),
-    "rescue": Action(disks.rescue, "os_compute_api:os-rescue", disk_bodies.RESCUE, status=200, asks=True),
+    "rebuild": Action(
+        disks.rebuild,
+        "os_compute_api:servers:rebuild",
+        disk_bodies.REBUILD,
+        asks=True,
+        shows=one("server", views.REBUILT_OR_IN_FULL, "adminPass", "progress", "fault"),
+    ),
+    "rescue": Action(
+        disks.rescue,
+        "os_compute_api:os-rescue",
+        disk_bodies.RESCUE,
+        status=200,
+        asks=True,
+        shows=one("adminPass"),
+    ),
     "unrescue": Action(partial(power, "unrescue"), "os_compute_api:os-unrescue"),
     "createImage": Action(
-        disks.create_image, "os_compute_api:servers:create_image", disk_bodies.CREATE_IMAGE, asks=True
+        disks.create_image,
+        "os_compute_api:servers:create_image",
+        disk_bodies.CREATE_IMAGE,
+        asks=True,
+        shows=one("image_id"),
     ),
     "lock": Action(lock, "os_compute_api:os-lock-server:lock", bodies.LOCK, passes=True),
     "unlock": Action(unlock, "os_compute_api:os-lock-server:unlock", passes=True),
@@ -202,6 +227,11 @@ ACTIONS: dict[str, Action] = {
     "restore": Action(partial(power, "restore"), "os_compute_api:os-deferred-delete:restore"),
     "os-resetState": Action(reset_state, "os_compute_api:os-admin-actions:reset_state", bodies.RESET_STATE),
     "os-getConsoleOutput": Action(
-        console_output, "os_compute_api:os-console-output", bodies.CONSOLE_OUTPUT, status=200, asks=True
+        console_output,
+        "os_compute_api:os-console-output",
+        bodies.CONSOLE_OUTPUT,
+        status=200,
+        asks=True,
+        shows=one("output"),
     ),
 }

@@ -188,6 +188,7 @@ SHOW_OR_UPDATED = [*UPDATED, *(Field(f.name, f.value, "2.75", f.rule) for f in [
 USER_DATA = Field[Record]("user_data", _detail("user_data"), when="2.57")
 REBUILT = [*UPDATED, Field("key_name", column("key_name"), when="2.54"), USER_DATA]
 REBUILT_IN_FULL = [*(f for f in SHOW if f.name != "OS-EXT-SRV-ATTR:user_data"), USER_DATA]
+REBUILT_OR_IN_FULL = [*REBUILT, *(Field(f.name, f.value, "2.75", f.rule) for f in REBUILT_IN_FULL)]
 
 
 def with_state(server: Record, shown: dict[str, Any], call: Call) -> dict[str, Any]:
