@@ -260,6 +260,11 @@ def of_server(tx: Tx, server_id: str) -> list[Claim]:
     return [Claim(*row) for row in rows]
 
 
+def home_of(tx: Tx, server_id: str) -> Claim | None:
+    """The claim of the server on its home (M2); None if it has none."""
+    return next((claim for claim in of_server(tx, server_id) if claim.role == "home"), None)
+
+
 def find(tx: Tx, claim_id: str) -> Claim | None:
     """The claim of that id, if it stands."""
     row = tx.execute(ONE, {"claim": claim_id}).mappings().first()

@@ -126,10 +126,18 @@ def member_of(tx: Tx, server_id: str) -> Member:
     return Member(row.id, row.rule, row.group_id, row.name, row.per_host or 1)
 
 
+_FLIGHT = "flight from "
+
+
 def flight_from(host_id: str) -> str:
     """What an affinity group moves for while its members are evacuated from that host, one by one: each
     joins it, until the last has left."""
-    return f"flight from {host_id}"
+    return f"{_FLIGHT}{host_id}"
+
+
+def flown_from(moving: str | None) -> str | None:
+    """The id of the host from which a group flees, of what its row says that it moves for."""
+    return moving.removeprefix(_FLIGHT) if moving and moving.startswith(_FLIGHT) else None
 
 
 # The policies under which the history tells a claim of a member of such a group, and of one that
@@ -141,7 +149,7 @@ WHOLE = "affinity as a whole"
 def is_fleeing(tx: Tx, group_id: str) -> bool:
     """Whether the group, whose row is held, is being evacuated."""
     moving = tx.execute(select(group.c.moving).where(group.c.id == group_id)).scalar()
-    return str(moving or "").startswith("flight from ")
+    return flown_from(moving) is not None
 
 
 def enter(tx: Tx, group_id: str, by: str | None, flight: str | None = None) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Select, bindparam, select, update
 
 from berthold.errors import NotFound
 from berthold.ledger import claims, groups, quotas, schema
@@ -87,16 +87,19 @@ def hold(tx: Tx, server_id: str) -> Mapping[str, Any]:
 
 def of_group(tx: Tx, group_id: str) -> list[Mapping[str, Any]]:
     """The rows of all members of the group."""
-    members = select(server).where(server.c.group_id == group_id, server.c.deleted_at.is_(None))
-    return [dict(row) for row in tx.execute(members.order_by(server.c.id)).mappings()]
+    return [dict(row) for row in tx.execute(_members(group_id)).mappings()]
 
 
 def hold_members(tx: Tx, group_id: str) -> list[Mapping[str, Any]]:
     """Hold the rows of all members of the group, in one order: until the transaction ends nothing is
     begun for any of them. The caller holds the group's row."""
-    members = select(server).where(server.c.group_id == group_id, server.c.deleted_at.is_(None))
-    rows = tx.execute(members.order_by(server.c.id).with_for_update(key_share=True)).mappings()
+    rows = tx.execute(_members(group_id).with_for_update(key_share=True)).mappings()
     return [dict(row) for row in rows]
+
+
+def _members(group_id: str) -> Select[Any]:
+    members = select(server).where(server.c.group_id == group_id, server.c.deleted_at.is_(None))
+    return members.order_by(server.c.id)
 
 
 def find(tx: Tx, server_id: str) -> Mapping[str, Any] | None:

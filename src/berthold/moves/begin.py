@@ -186,7 +186,7 @@ def ready(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> claims.Cla
     move = moves.unfinished(tx, server["id"])
     if move is not None or server["condition"] not in beginning.conditions:
         raise WrongState(cannot(beginning.api, server, move))
-    home = next((claim for claim in claims.of_server(tx, server["id"]) if claim.role == "home"), None)
+    home = claims.home_of(tx, server["id"])
     if home is None:
         # Only a server in error can be without one: it was never built.
         raise WrongState(f"Cannot '{beginning.api}' instance {server['id']}: it is on no host")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from berthold.ledger import moves, occupants, reading, view
+from berthold.ledger import moves, occupants, reading, seats, view
 from berthold.ledger.store import Tx
 from berthold.moves import explain, group_status
 from berthold.moves.explained import Domain, GroupSaid
 from berthold.scheduler.request import AFFINITY, ANTI_AFFINITY
-
-FLIGHT = "flight from "
 
 
 def said(tx: Tx, group: reading.Row) -> GroupSaid:
@@ -45,8 +43,7 @@ def moving(tx: Tx, group: reading.Row) -> tuple[str, str]:
     what = group["moving"]
     if what is None:
         return "", ""
-    if what.startswith(FLIGHT):
-        host_id = what.removeprefix(FLIGHT)
+    if host_id := seats.flown_from(what):
         names = {each: name for name, each in reading.host_names(tx).items()}
         says = "its members are being evacuated"
         return says, f"{says} from {names.get(host_id, host_id)}"

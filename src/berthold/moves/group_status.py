@@ -79,14 +79,14 @@ def _member(tx: Tx, whole: Row, part: Row) -> dict[str, Any]:
     server = servers.find(tx, part["server_id"])
     status = status_of_part(whole, part)
     failure = part["failure"] if status == "held" else {}
-    home = (claim.host_name for claim in claims.of_server(tx, part["server_id"]) if claim.role == "home")
+    home = claims.home_of(tx, part["server_id"])
     return {
         "server_id": part["server_id"],
         "name": server["name"] if server else None,
         "move_id": part["id"],
         "status": status,
         "in_motion": status in IN_MOTION or part["state"] in moves.WORKED_ON,
-        "host": next(home, None),
+        "host": home.host_name if home else None,
         "reason": failure.get("message"),
         "said": failure.get("said"),
         "hosts": failure.get("hosts", {}),

@@ -59,7 +59,7 @@ def evacuate_and_fence(
     `WrongState`.
     """
     server = begin.hold(tx, server_id, by)
-    home = next((claim for claim in claims.of_server(tx, server_id) if claim.role == "home"), None)
+    home = claims.home_of(tx, server_id)
     standing = moves.unfinished(tx, server_id)
     busy = standing is not None and standing["kind"] not in ENDS_WITH_ITS_HOST
     if home is None or busy or server["condition"] not in EVACUATION.conditions:

@@ -41,7 +41,7 @@ async def console(store: Store, server_id: str, lines: int | None, *, wait_s: fl
 
 def ask_console(tx: Tx, server_id: str, lines: int | None) -> str:
     """Ask the server's home for the console; the look's id. Raises `WrongState` or `Unavailable`."""
-    home = next((claim for claim in claims.of_server(tx, server_id) if claim.role == "home"), None)
+    home = claims.home_of(tx, server_id)
     if home is None:
         raise WrongState(f"Instance {server_id} is not ready")
     if home.host_status == "fenced":

@@ -46,6 +46,6 @@ def reset_state(tx: Tx, server_id: str, condition: str) -> None:
             raise WrongState(
                 f"Cannot reset instance {server_id} to active: it is {server['condition']}; start it instead."
             )
-        if not any(claim.role == "home" for claim in claims.of_server(tx, server_id)):
+        if claims.home_of(tx, server_id) is None:
             raise WrongState(f"Cannot reset instance {server_id} to active: it is on no host.")
     servers.change(tx, server_id, condition=condition)

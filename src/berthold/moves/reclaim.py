@@ -35,7 +35,7 @@ def soft_delete(tx: Tx, server_id: str, by: begin.By) -> None:
     """
     server = begin.hold(tx, server_id, by)
     move = moves.unfinished(tx, server_id)
-    at_home = any(claim.role == "home" for claim in claims.of_server(tx, server_id))
+    at_home = claims.home_of(tx, server_id) is not None
     if not at_home or server["condition"] == "building" or (move and move["kind"] == "delete"):
         begin.begin(tx, "delete", server_id, by, {})
     elif move and move["state"] == "waiting":
@@ -64,9 +64,6 @@ class Term:
     since: str
     seconds: float
 
-    def is_over(self, details: Mapping[str, Any], present: float) -> bool:
-        return bool(details.get(self.since, 0.0) + self.seconds <= present)
-
 
 def terms(settings: Settings) -> list[Term]:
     """What this cloud ends by itself."""
@@ -77,8 +74,9 @@ def terms(settings: Settings) -> list[Term]:
     return [term for term in both if term.seconds > 0]
 
 
-def overdue(tx: Tx, term: Term) -> list[str]:
-    """Servers whose term is over, as many as one look finds, the longest overdue first."""
+def overdue(tx: Tx, term: Term, only: str | None = None) -> list[str]:
+    """Servers whose term is over (or `only` this one, if its is), as many as one look finds, the longest
+    overdue first."""
     server, move = schema.server.c, schema.move.c
     under_way = select(move.id).where(move.server_id == server.id, move.state.in_(schema.UNFINISHED))
     due_at = func.coalesce(server.details[term.since].as_float(), 0.0) + term.seconds
@@ -89,6 +87,8 @@ def overdue(tx: Tx, term: Term) -> list[str]:
         .order_by(due_at, server.id)
         .limit(AT_ONCE)
     )
+    if only is not None:
+        due = due.where(server.id == only)
     return list(tx.execute(due).scalars())
 
 
@@ -99,8 +99,7 @@ def end(tx: Tx, term: Term, server_id: str) -> str | None:
         server = servers.hold(tx, server_id)
     except NotFound:
         return None
-    resting = server["condition"] == term.condition and moves.unfinished(tx, server_id) is None
-    if not resting or not term.is_over(server["details"], moment(tx)):
+    if not overdue(tx, term, only=server_id):
         return None
     request = f"req-{clock_of(tx).new_id()}"
     by = begin.By(server["user_id"], server["project_id"], request, is_admin=True)

@@ -51,7 +51,7 @@ def unshelve(tx: Tx, server_id: str, by: begin.By, where: Mapping[str, str | Non
         raise WrongState(
             f"Instance {server_id} is shelved and not offloaded: it is unshelved on its own host."
         )
-    home = next(claim for claim in claims.of_server(tx, server_id) if claim.role == "home")
+    home = claims.home_of(tx, server_id)
     beginning = begin.Beginning("unshelve", "unshelve-at-home", "unshelve", "unshelve", frozenset())
     return begin.begin_at(tx, server, home, by, beginning, {})
 

@@ -75,7 +75,7 @@ def departure(tx: Tx, group_id: str, by: By, members: Iterable[Row] | None = Non
     if members is None:
         _must_stand(tx, group)
     rows = servers.of_group(tx, group_id) if members is None else members
-    homes = {row["id"]: _home(tx, row["id"]) for row in rows}
+    homes = {row["id"]: claims.home_of(tx, row["id"]) for row in rows}
     problems = [why for row in rows if (why := _problem(tx, row, homes[row["id"]], by))]
     if problems:
         raise WrongState(f"Group {group['name']} cannot move now: {'; '.join(problems)}.")
@@ -92,10 +92,6 @@ def _must_stand(tx: Tx, group: Row) -> None:
         way = "back" if whole["goal_id"] == whole["source_id"] else "already"
         why = f"the group is on its way {way} (group move {whole['id']})"
         raise WrongState(f"Group {group['name']} cannot move now: {why}.")
-
-
-def _home(tx: Tx, server_id: str) -> claims.Claim | None:
-    return next((claim for claim in claims.of_server(tx, server_id) if claim.role == "home"), None)
 
 
 def _problem(tx: Tx, server: Row, home: claims.Claim | None, by: By) -> str | None:
@@ -314,8 +310,7 @@ def _go(tx: Tx, part: Row, goal_id: str, by: By) -> bool:
     """Send a member that waits to the other of its two hosts, unless it is there; whether it was sent."""
     server = servers.find(tx, part["server_id"])
     assert server is not None, f"move {part['id']} has no server"
-    standing = claims.of_server(tx, part["server_id"])
-    here = next((claim for claim in standing if claim.role == "home"), None)
+    here = claims.home_of(tx, part["server_id"])
     if here is None:
         raise Again(f"server {part['server_id']} was deleted")
     if here.host_id == goal_id:
