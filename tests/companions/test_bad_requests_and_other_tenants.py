@@ -65,11 +65,11 @@ WRITES = [
     ("POST", "/volume/v3/volumes/{volume}/action", "os-reset_status"),
     ("POST", "/volume/v3/volumes/{volume}/metadata", "metadata"),
     ("POST", "/volume/v3/snapshots", "snapshot"),
-    ("PUT", "/volume/v3/os-quota-sets/p", "quota_set"),
+    ("PUT", "/volume/v3/os-quota-sets/{project}", "quota_set"),
     ("POST", "/network/v2.0/networks", "network"),
     ("POST", "/network/v2.0/subnets", "subnet"),
     ("POST", "/network/v2.0/ports", "port"),
-    ("PUT", "/network/v2.0/quotas/p", "quota"),
+    ("PUT", "/network/v2.0/quotas/{project}", "quota"),
 ]
 NONSENSE = [
     b"",
@@ -96,8 +96,8 @@ def test_a_body_that_makes_no_sense_is_a_bad_request_and_stores_nothing(
 ) -> None:
     token = cloud.log_in()
     disk = cloud.ask("POST", "/volume/v3/volumes", token, json={"volume": {"size": 1}}).json()["volume"]
-    me = asyncio.run(cloud.four.identity.who(token)).user_id
-    path = path.format(me=me, volume=disk["id"])
+    me = asyncio.run(cloud.four.identity.who(token))
+    path = path.format(me=me.user_id, project=me.project_id, volume=disk["id"])
     before = picture(cloud)
     for body in NONSENSE:
         response = cloud.ask(method, path, token, content=body.replace(b"KEY", key.encode()))

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row, select, text
 from sqlalchemy.exc import IntegrityError
 
 from berthold.companions import Companions, build, network, ports, quotas, volume, volume_changes
 from berthold.companions.quotas import NO_LIMIT, OverQuota, Usage
+from berthold.companions.schema import companion_quota
 from berthold.database import migrations, upgrade
 from berthold.errors import Malformed, Refused
 from berthold.ledger.store import Store, Tx, engine_for
@@ -385,21 +386,50 @@ def test_limits_of_networks_are_an_administrators_and_too_many_are_409(cloud: Cl
     assert cloud.ask("GET", f"{path}/default", ann).json()["quota"]["port"] == 5000
 
 
+def paths(project: str) -> tuple[str, str]:
+    return f"/volume/v3/os-quota-sets/{project}", f"/network/v2.0/quotas/{project}"
+
+
 def test_what_is_no_limit_is_refused(cloud: Cloud) -> None:
     admin = cloud.log_in()
+    volumes, networks = paths(project_of(cloud, admin))
     wrongs: list[Any] = [-2, 2**31, True, "7", 1.5, None, [], {}]
     for wrong in wrongs:
         body = {"quota_set": {"volumes": wrong}}
-        assert cloud.ask("PUT", "/volume/v3/os-quota-sets/p", admin, json=body).status_code == 400, wrong
+        assert cloud.ask("PUT", volumes, admin, json=body).status_code == 400, wrong
         body = {"quota": {"port": wrong}}
-        assert cloud.ask("PUT", "/network/v2.0/quotas/p", admin, json=body).status_code == 400, wrong
+        assert cloud.ask("PUT", networks, admin, json=body).status_code == 400, wrong
     for path, body in (
-        ("/volume/v3/os-quota-sets/p", {"quota_set": {"turnips": 1}}),
-        ("/network/v2.0/quotas/p", {"quota": {"turnips": 1}}),
+        (volumes, {"quota_set": {"turnips": 1}}),
+        (networks, {"quota": {"turnips": 1}}),
     ):
         refused = cloud.ask("PUT", path, admin, json=body)
         assert refused.status_code == 400
         assert "turnips" in refused.text
+
+
+def test_a_project_that_there_is_not_has_no_quota(cloud: Cloud) -> None:
+    admin, bob = cloud.log_in(), cloud.tenant("bob")
+    for nobody in ("d" * 32, "anything"):
+        volumes, networks = paths(nobody)
+        for asked in (
+            *(cloud.ask("GET", path, admin) for path in (volumes, f"{volumes}/defaults", networks)),
+            *(cloud.ask("GET", networks + end, admin) for end in ("/default", "/details", "/details.json")),
+            cloud.ask("PUT", volumes, admin, json={"quota_set": {"volumes": 5}}),
+            cloud.ask("PUT", networks, admin, json={"quota": {"port": 5}}),
+        ):
+            assert asked.status_code == 400
+            assert f"there is no project {nobody}" in asked.text
+        # What is left of one that was removed.
+        assert cloud.ask("DELETE", volumes, admin).status_code == 200
+        assert cloud.ask("DELETE", networks, admin).status_code == 204
+        # T1: who may not ask for others is told the same of every other project.
+        for method, path in (("GET", volumes), ("GET", networks), ("PUT", volumes), ("PUT", networks)):
+            assert cloud.ask(method, path, bob, json={}).status_code == 403
+        assert cloud.ask("GET", f"{volumes}/defaults", bob).status_code == 200
+    for project in ("d" * 32, "anything"):
+        rows = select(companion_quota).where(companion_quota.c.project_id == project)
+        assert cloud.store.read_now(lambda tx, rows=rows: tx.execute(rows).all()) == []
 
 
 def test_nobody_sees_the_quota_of_another_project(cloud: Cloud) -> None:

@@ -75,6 +75,15 @@ class Asked:
         if not self.actor.is_admin:
             raise NotAllowed(NO_RIGHT)
 
+    async def need_project(self, project_id: str) -> None:
+        """Raise unless the project is the caller's own, or he is an administrator and there is one of that
+        id. Nobody else learns by it which projects there are (T1)."""
+        if project_id == self.actor.project_id:
+            return
+        self.need_admin()
+        if not await self.four.identity.project_exists(project_id):
+            raise Malformed(f"there is no project {project_id}; name one by its id")
+
     async def raw(self) -> bytes:
         """The body; `TooLarge` beyond a megabyte."""
         held = bytearray()

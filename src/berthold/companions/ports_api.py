@@ -192,16 +192,9 @@ async def list_extensions(asked: Asked) -> Response:
 # -- Quotas -------------------------------------------------------------------------------
 
 
-def about(asked: Asked) -> str:
-    """The project that the address names: the caller's own, or any for an administrator."""
-    project_id = asked.path["id"]
-    if project_id != asked.actor.project_id:
-        asked.need_admin()
-    return project_id
-
-
 async def usage(asked: Asked) -> dict[str, quotas.Usage]:
-    return await asked.four.store.read(quotas.of, about(asked), tuple(NETWORK_LIMITS))
+    await asked.need_project(asked.path["id"])
+    return await asked.four.store.read(quotas.of, asked.path["id"], tuple(NETWORK_LIMITS))
 
 
 async def show_quota(asked: Asked) -> Response:
@@ -210,7 +203,8 @@ async def show_quota(asked: Asked) -> Response:
 
 
 async def show_default_quota(asked: Asked) -> Response:
-    return answer({"quota": {"project_id": about(asked), **NETWORK_LIMITS}})
+    await asked.need_project(asked.path["id"])
+    return answer({"quota": {"project_id": asked.path["id"], **NETWORK_LIMITS}})
 
 
 async def show_quota_use(asked: Asked) -> Response:
@@ -222,6 +216,7 @@ async def show_quota_use(asked: Asked) -> Response:
 async def change_quota(asked: Asked) -> Response:
     """Limits of a project; with `check_limit` none that is below its use already."""
     asked.need_admin()
+    await asked.need_project(asked.path["id"])
     wish = (await asked.body(NewLimits)).quota
     limits = {name: value for name, value in wish.items() if name not in NOT_LIMITS}
     if unknown := sorted(limits.keys() - NETWORK_LIMITS.keys()):
@@ -233,6 +228,7 @@ async def change_quota(asked: Asked) -> Response:
 
 
 async def reset_quota(asked: Asked) -> Response:
+    """The default limits again; of a project that was removed, too."""
     asked.need_admin()
     await asked.four.store.write(quotas.reset_limits, asked.path["id"], tuple(NETWORK_LIMITS))
     return nothing()

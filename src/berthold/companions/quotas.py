@@ -197,18 +197,25 @@ def set_limits(tx: Tx, /, project_id: str, limits: Mapping[str, int], *, not_bel
     """
     for resource, limit in sorted(limits.items()):
         _ensure(tx, project_id, resource)
-        maximum = literal(NO_LIMIT if limit < 0 else limit, BigInteger)
-        mine = _is(project_id, resource)
-        if not_below_use:
-            mine = and_(mine, companion_quota.c.used <= maximum)
-        values = {"maximum": maximum, "ceiling": greatest(tx, maximum, companion_quota.c.used)}
-        if not tx.execute(update(companion_quota).where(mine).values(values)).rowcount:
+        if not _write_limit(tx, project_id, resource, limit, not_below_use=not_below_use):
             raise Malformed(f"the project uses more than {limit} of {resource} already")
 
 
 def reset_limits(tx: Tx, project_id: str, resources: Collection[str]) -> None:
-    """The project has the default limits again; what is used stays counted."""
-    set_limits(tx, project_id, {each: DEFAULTS[each] for each in resources})
+    """The project has the default limits again; what is used stays counted, and nothing is kept of a
+    project that had no others."""
+    for resource in sorted(resources):
+        _write_limit(tx, project_id, resource, DEFAULTS[resource])
+
+
+def _write_limit(tx: Tx, project_id: str, resource: str, limit: int, *, not_below_use: bool = False) -> bool:
+    """Whether there was a counter, whose limit this now is."""
+    maximum = literal(NO_LIMIT if limit < 0 else limit, BigInteger)
+    mine = _is(project_id, resource)
+    if not_below_use:
+        mine = and_(mine, companion_quota.c.used <= maximum)
+    values = {"maximum": maximum, "ceiling": greatest(tx, maximum, companion_quota.c.used)}
+    return bool(tx.execute(update(companion_quota).where(mine).values(values)).rowcount)
 
 
 def _ensure(tx: Tx, project_id: str, resource: str) -> None:

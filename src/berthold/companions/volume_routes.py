@@ -85,8 +85,7 @@ async def show_limits(asked: Asked) -> Response:
 async def show_quota(asked: Asked) -> Response:
     """What a project may have; its own member may ask, or an administrator."""
     check_project(asked)
-    if asked.path["id"] != asked.actor.project_id:
-        asked.need_admin()
+    await asked.need_project(asked.path["id"])
     usage = await asked.four.store.read(quotas.of, asked.path["id"], tuple(VOLUME_LIMITS))
     quota: Document = {"id": asked.path["id"]}
     for name, each in usage.items():
@@ -96,13 +95,17 @@ async def show_quota(asked: Asked) -> Response:
 
 
 async def show_default_quota(asked: Asked) -> Response:
+    """What a new project may have. Anybody may ask, so only an administrator is told of one that is not."""
     check_project(asked)
+    if asked.actor.is_admin:
+        await asked.need_project(asked.path["id"])
     return answer({"quota_set": {"id": asked.path["id"], **VOLUME_LIMITS}})
 
 
 async def change_quota(asked: Asked) -> Response:
     check_project(asked)
     asked.need_admin()
+    await asked.need_project(asked.path["id"])
     wish = (await asked.body(NewLimits)).quota_set
     limits = {name: value for name, value in wish.items() if name not in NOT_LIMITS}
     if unknown := sorted(limits.keys() - VOLUME_LIMITS.keys()):
@@ -114,6 +117,7 @@ async def change_quota(asked: Asked) -> Response:
 
 
 async def reset_quota(asked: Asked) -> Response:
+    """The default limits again; of a project that was removed, too."""
     check_project(asked)
     asked.need_admin()
     await asked.four.store.write(quotas.reset_limits, asked.path["id"], tuple(VOLUME_LIMITS))
