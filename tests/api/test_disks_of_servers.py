@@ -334,12 +334,27 @@ def test_a_server_that_begins_something_else_meanwhile_gets_no_image(
     announce = EmbeddedImages.announce_snapshot
 
     async def and_meanwhile(images: Any, *of: Any, **more: Any) -> None:
-        await announce(images, *of, **more)
         cloud.store.write_now(begin.begin, "stop", local, cloud.world.by(), {})
+        await announce(images, *of, **more)
 
     monkeypatch.setattr(EmbeddedImages, "announce_snapshot", and_meanwhile)
     assert "powering-off" in fault(cloud.act(local, "createImage", {"name": "snap"}, "ann"), 409)
     assert cloud.world.picture()["snapshots"] == []
+
+
+@pytest.mark.parametrize("half", ["berthold.moves.begin.begin", "berthold.companions.image.begin_snapshot"])
+def test_an_image_and_the_move_that_makes_it_are_begun_together_or_not_at_all(
+    cloud: Any, local: str, monkeypatch: pytest.MonkeyPatch, half: str
+) -> None:
+    """A process that dies between them would leave an image that is queued for ever."""
+
+    def dies(*of: Any) -> None:
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(half, dies)
+    assert cloud.act(local, "createImage", {"name": "snap"}, "ann").status == 500
+    assert cloud.world.picture()["snapshots"] == []
+    assert state(cloud, local) == ("ACTIVE", "active", None)
 
 
 def test_an_image_that_its_owner_deletes_meanwhile_stays_deleted(cloud: Any, local: str) -> None:

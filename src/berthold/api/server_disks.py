@@ -1,4 +1,4 @@
-"""Actions about a server's disk: rebuild, rescue, unrescue, createImage.
+"""Actions about a server's disk: rebuild, rescue, createImage.
 
 What the image service must confirm is asked first, for the server's project, whoever asks (T1);
 then the transaction that begins the move looks at the server again.
@@ -6,6 +6,7 @@ then the transaction that begins the move looks at the server again.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET
@@ -19,7 +20,7 @@ from berthold.api.server_create import check_access, check_certificates, check_k
 from berthold.api.servers import by, find, unlocked
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
-from berthold.errors import Failure, Malformed, WrongState
+from berthold.errors import Malformed, WrongState
 from berthold.ledger import claims, reading, servers
 from berthold.ledger.store import Tx
 from berthold.moves import begin, snapshot, wishes
@@ -118,12 +119,12 @@ async def create_image(call: Call, server_id: str, wish: bodies.CreateImage) -> 
     key, images = call.store.clock.new_id(), call.services.neighbours.images
     plan = {"name": wish.name, "metadata": wish.metadata, snapshot.KEY: key}
     # Whoever is told of it may look for it at once.
-    await images.announce_snapshot(server["project_id"], key, **snapshot.described(server, plan, key))
-    try:
-        await call.store.write(_create_image, call, server_id, plan)
-    except Failure:
-        await images.undo_snapshot(server["project_id"], key)
-        raise
+    await images.announce_snapshot(
+        server["project_id"],
+        key,
+        **snapshot.described(server, plan, key),
+        begin=partial(_create_image, call=call, server_id=server_id, plan=plan),
+    )
     if call.version >= WITH_ID:
         return {"image_id": snapshot_id(key)}
     call.headers["Location"] = call.bookmark("images", snapshot_id(key))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -75,9 +75,20 @@ class EmbeddedImages:
         self.files.keep_only(image_id)
 
     async def announce_snapshot(
-        self, project_id: str, move: str, *, name: str, base: str | None, properties: dict[str, Any]
+        self,
+        project_id: str,
+        move: str,
+        *,
+        name: str,
+        base: str | None,
+        properties: dict[str, Any],
+        begin: Callable[[Tx], object],
     ) -> None:
-        await self.store.write(begin_snapshot, project_id, move, name, base, properties)
+        def both(tx: Tx) -> None:
+            begin(tx)
+            begin_snapshot(tx, project_id, move, name, base, properties)
+
+        await self.store.write(both)
 
     async def snapshot(
         self,

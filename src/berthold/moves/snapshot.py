@@ -10,7 +10,7 @@ The image of a server that starts from a volume holds no bytes. It names a snaps
 volumes, as the block devices of whoever starts from it.
 
 The ids of image and snapshots follow from a key (`neighbours.snapshot_id`). Whoever has drawn one may
-announce the image before the move begins: then it is found from the first moment, and one that its
+announce the image as the move begins: then it is found from the first moment, and one that its
 owner has deleted meanwhile is not made again. Without one the move's own id is the key.
 """
 

@@ -11,6 +11,7 @@ when the neighbour does not answer, or has no room.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -112,10 +113,18 @@ class Images(Protocol):
         ...
 
     async def announce_snapshot(
-        self, project_id: str, move: str, *, name: str, base: str | None, properties: dict[str, Any]
+        self,
+        project_id: str,
+        move: str,
+        *,
+        name: str,
+        base: str | None,
+        properties: dict[str, Any],
+        begin: Callable[[Any], object],
     ) -> None:
-        """Let the image that `snapshot` will make for a move be seen before it has its bytes. The move
-        need not have begun: until then it is known by any word that is drawn for it."""
+        """Let the image that `snapshot` will make be seen before it has its bytes, and begin the move that
+        makes it, known here by a word that was drawn for it. `begin` is a transaction of the ledger. Neither
+        is done without the other: an image that nothing makes would be `queued` for ever."""
         ...
 
     async def snapshot(
