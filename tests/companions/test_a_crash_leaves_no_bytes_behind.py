@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from berthold.companions import Companions, build
+from berthold.errors import Unavailable
 from berthold.ledger.store import Store
 
 SERVER, MOVE = "s1", "m1"
@@ -129,6 +130,25 @@ def test_a_snapshot_of_a_volume_that_is_undone_has_none(four: Companions, dying:
     dying(four.volumes.snapshot(made.id, MOVE, name="copy"))
     asyncio.run(four.volumes.undo_snapshot(made.id, MOVE))
     assert files(four.volumes.snapshots.files.directory) == 0
+
+
+def test_a_snapshot_that_another_process_has_completed_stays_when_the_first_one_fails(
+    four: Companions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = asyncio.run(volume(four))
+    asyncio.run(four.volumes.attach(made.id, SERVER, MOVE, device="/dev/vda"))
+    other = build(four.store, four.volumes.files.directory.parent, b"k" * 32)
+
+    def outdone(*_: object) -> None:
+        asyncio.run(other.volumes.snapshot(made.id, MOVE, name="copy"))
+        raise Unavailable("the disk went away")
+
+    monkeypatch.setattr(four.volumes.snapshots, "_copy", outdone)
+    with pytest.raises(Unavailable):
+        asyncio.run(four.volumes.snapshot(made.id, MOVE, name="copy"))
+    taken = asyncio.run(other.volumes.snapshot(made.id, MOVE, name="copy"))
+    assert taken.status == "available"
+    assert files(four.volumes.snapshots.files.directory) == 1
 
 
 def test_other_things_keep_their_files(four: Companions, dying: Any) -> None:

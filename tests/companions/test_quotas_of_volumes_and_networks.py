@@ -80,6 +80,21 @@ def test_what_one_move_asks_for_many_times_at_once_is_paid_once(database_url: st
         assert used(stores[0], "volumes", "gigabytes") == [1, 3]
 
 
+def test_a_snapshot_that_one_move_asks_for_many_times_at_once_is_one(
+    database_url: str, tmp_path: Path
+) -> None:
+    with processes(database_url) as stores:
+        clouds = [build(store, tmp_path, b"k" * 32) for store in stores]
+        made = filled(clouds[0], 1)
+        results = race(
+            [lambda four=four: asyncio.run(four.volumes.snapshot(made.id, "m", name="s")) for four in clouds]  # type: ignore[misc]
+        )
+        assert set(results) == {results[0]}
+        assert used(stores[0], "volumes", "snapshots", "gigabytes") == [1, 1, 2]
+        assert sound(stores[0])
+        assert len(list(clouds[0].volumes.snapshots.files.directory.iterdir())) == 1
+
+
 def test_racing_plugs_get_exactly_as_many_ports_as_the_project_may_have(database_url: str) -> None:
     with processes(database_url) as stores:
         on = stores[0].write_now(a_network)

@@ -33,7 +33,8 @@ class Snapshots:
 
     async def take(self, of: Row[Any], path: Path, fields: dict[str, Any]) -> Row[Any]:
         """Copy a volume, `of`, whose bytes are at `path`. What fails leaves no snapshot. With an "id" in
-        `fields` it may be repeated: the snapshot of that id is taken once."""
+        `fields` it may be repeated, at the same time too: the snapshot of that id is taken once, and
+        what fails is left to whoever repeats it or undoes it."""
         row = await self.store.write(begin, of, fields)
         if row.status == "available":
             self.files.keep_only(row.id, row.file)
@@ -49,7 +50,9 @@ class Snapshots:
             else:
                 self.files.remove(name)
         except BaseException:
-            await self.delete(row.id)
+            # One that has its id from a move may be complete by now: another process went on with the move.
+            if "id" not in fields:
+                await self.delete(row.id)
             raise
         return await self.store.read(snapshot_row, row.id)
 
@@ -121,14 +124,15 @@ def _missing(snapshot_id: str) -> NotFound:
 def begin(tx: Tx, of: Row[Any], fields: dict[str, Any]) -> Row[Any]:
     """A snapshot that is `creating`, of a volume as it was seen, or the one of that id as it is;
     `OverQuota` without room for it."""
-    same = select(volume_snapshot).where(volume_snapshot.c.id == fields.get("id"))
-    if "id" in fields and (row := tx.execute(same).one_or_none()) is not None:
-        return row
     values = {"id": clock_of(tx).new_id(), "created_at": now(tx), "updated_at": now(tx), **fields}
     values |= {"project_id": of.project_id, "volume_id": of.id, "size": of.size, "status": "creating"}
     values |= {"bootable": of.bootable, "image_metadata": of.image_metadata}
+    made = insert(tx, volume_snapshot).values(values).on_conflict_do_nothing(index_elements=["id"])
+    row = tx.execute(made.returning(volume_snapshot)).one_or_none()
+    if row is None:
+        return snapshot_row(tx, values["id"])
     quotas.charge(tx, of.project_id, snapshots=1, gigabytes=of.size)
-    return tx.execute(insert(tx, volume_snapshot).values(values).returning(volume_snapshot)).one()
+    return row
 
 
 def complete(tx: Tx, snapshot_id: str, file: str) -> bool:
