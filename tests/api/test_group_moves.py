@@ -70,7 +70,7 @@ def test_what_is_held_says_why_and_goes_either_way(
     shown = look(cloud, group)
     assert shown["status"] == "held"
     (held,) = [member for member in shown["members"] if member["status"] == "held"]
-    assert held["reason"] == "a host could not prepare target"
+    assert held["reason"] == "a host could not make room for the server"
     assert held["reasons_by_host"] == {"node2": "a fault was planned"}
     (other,) = [member for member in shown["members"] if member["status"] == "arrived"]
     assert (held["host"], other["host"]) == ("node1", "node2")

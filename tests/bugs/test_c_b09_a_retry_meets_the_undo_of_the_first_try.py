@@ -49,7 +49,7 @@ def test_the_next_host_is_tried_only_when_the_first_is_clean(make_world: MakeWor
         ("compute_prep_resize", "Error"),
         ("compute_prep_resize", "Success"),
     ]
-    assert told(world, resize) == ["a host could not prepare target"]
+    assert told(world, resize) == ["a host could not make room for the server"]
 
 
 def test_a_late_word_from_the_first_host_changes_nothing(make_world: MakeWorld) -> None:

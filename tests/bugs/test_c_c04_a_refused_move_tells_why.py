@@ -68,7 +68,7 @@ def test_two_hosts_fail_the_build_and_operators_are_told_the_real_cause_of_each(
     one = world.boot("one")
     fault = world.server(one)["fault"]
     assert fault["message"] == (
-        "No valid host was found. 2 hosts: already refused. In the last try a host could not spawn"
+        "No valid host was found. 2 hosts: already refused. In the last try a host could not start the server"
     )
     assert "  node1: already refused: qemu: cannot allocate memory" in fault["details"].splitlines()
     assert "  node2: already refused: image is corrupt" in fault["details"].splitlines()

@@ -51,7 +51,7 @@ def test_the_second_host_takes_it(make_world: MakeWorld) -> None:
         ("conductor_build_instances", "Success"),
         ("compute__do_build_and_run_instance", "Success"),
     ]
-    assert told(world, create) == ["a host could not spawn"]
+    assert told(world, create) == ["a host could not start the server"]
     assert not world.server(one)["fault"]
 
 
@@ -63,7 +63,7 @@ def test_when_every_host_has_failed_operators_are_told_the_real_cause_of_each(ma
     assert shown(world, one) == ("ERROR", None)
     assert world.claims(one) == []
     fault = world.server(one)["fault"]
-    assert "2 hosts: already refused. In the last try a host could not spawn" in fault["message"]
+    assert "2 hosts: already refused. In the last try a host could not start the server" in fault["message"]
     assert "node" not in fault["message"]
     assert "node2: already refused: no such CPU model" in fault["details"]
     assert "node1: already refused: qemu: cannot allocate memory" in fault["details"]

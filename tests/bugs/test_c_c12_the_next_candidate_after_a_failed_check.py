@@ -31,8 +31,10 @@ from by_hand import (
 FULL = "disk full: 1 GB wanted, 0 GB free"
 
 
-@pytest.mark.parametrize("verb", ["check", "prepare"])
-def test_the_next_host_takes_it(make_world: MakeWorld, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "words"), [("check", "take the server"), ("prepare", "make room for the server")]
+)
+def test_the_next_host_takes_it(make_world: MakeWorld, verb: str, words: str) -> None:
     world = make_world(node1=4, node2=64, node3=4)
     one = world.boot("one", world.group("anti-affinity"), host="node1")
     world.faults_of["node2"].plan("refuse", verb=verb, reason=FULL)
@@ -46,7 +48,7 @@ def test_the_next_host_takes_it(make_world: MakeWorld, verb: str) -> None:
     assert len(world.rows("seat")) == 1
     assert ended(world, move) == "completed"
     assert outcome(world, move) is None
-    assert told(world, move) == [f"a host could not {verb} target"]
+    assert told(world, move) == [f"a host could not {words}"]
     assert [event for event in events(world, move) if event[0] == "conductor_live_migrate_instance"] == [
         ("conductor_live_migrate_instance", "Success")
     ] * 2
@@ -85,6 +87,6 @@ def test_a_host_that_was_named_is_the_only_one(make_world: MakeWorld) -> None:
     assert holds(world, one) == {"node1": "home"}
     assert shown(world, one) == ("ACTIVE", None)
     assert ended(world, move) == "error"
-    assert why(world, move) == "a host could not check target"
+    assert why(world, move) == "a host could not take the server"
     assert FULL in operators_read(world, move)
     assert used(world, "node2") == 0

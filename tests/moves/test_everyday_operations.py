@@ -250,7 +250,7 @@ def test_a_stuck_move_shows_why_and_goes_on_when_it_is_told_to(world: World) -> 
     assert world.move(move)["state"] == "stuck"
     assert world.status(server).status == "ERROR"
     fault = fault_of(world.server(server), world.move(move))
-    assert (fault["code"], fault["message"]) == (500, "a host could not discard everywhere")
+    assert (fault["code"], fault["message"]) == (500, "a host could not remove what it holds of the server")
     assert "could not discard: the disk does not let go" in fault["details"]
     world.store.write_now(moves.unstick, move)
     world.settle()
@@ -277,7 +277,10 @@ def test_a_move_that_got_stuck_on_its_way_back_goes_on_back(world: World) -> Non
         faults.forget()
     world.store.write_now(moves.unstick, move)
     before_that = world.move(move)["failure"]["message"]
-    assert (world.move(move)["state"], before_that) == ("undoing", "a host could not send memory")
+    assert (world.move(move)["state"], before_that) == (
+        "undoing",
+        "a host could not send the server's memory",
+    )
     world.settle()
     assert world.status(server).status == "ACTIVE"
     if world.move(move)["state"] == "undone":

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from berthold.agent.driver import Driver
 from berthold.lab.world import LARGE, World, with_settings
 from berthold.lab.world import now as run
 from berthold.moves import create, delete, live_migrate, resize
 from berthold.moves.books import PLAYBOOKS
+from berthold.moves.outcome import IN_OWNERS_WORDS
 from berthold.moves.playbook import NOTHING, Ask, Errand, Place, Playbook, PointOfNoReturn, Write, target
 from berthold.moves.status import migration_status, status_of
 
@@ -106,6 +108,12 @@ def test_a_migration_has_novas_statuses(book: str) -> None:
 )
 def test_a_migration_that_did_not_arrive_says_so(state: str, shown: str) -> None:
     assert migration_status(at("live-migration", 2, state)) == shown
+
+
+def test_whatever_a_move_asks_of_a_host_has_words_for_owners() -> None:
+    """Else the line that the host cannot do would fail a second time, in telling why."""
+    verbs = {name for name in vars(Driver) if not name.startswith("_")}
+    assert set(IN_OWNERS_WORDS) == verbs - {"hello", "guests", "progress", "console"}
 
 
 EVENTS = {

@@ -117,7 +117,7 @@ def test_who_cannot_give_up_its_old_host_is_seen_and_sent_on(world: World) -> No
     assert (world.move(part)["state"], state(world)[0]) == ("stuck", "settling")
     assert status(world, group) == "held"
     (kept,) = [m for m in world.store.read_now(group_status.look, group)["members"] if m["status"] == "held"]
-    assert kept["reason"] == "a host could not discard elsewhere"
+    assert kept["reason"] == "a host could not remove what it holds of the server"
     assert kept["hosts"] == {"node1": "a fault was planned"}
     with pytest.raises(WrongState, match="arrived"):
         back(world, group)

@@ -17,6 +17,24 @@ LOOK_AGAIN_S = 1.0
 # What is kept of a host that took the server, and then something else failed.
 ANOTHER_FAILED = "it was tried, and what failed was not its doing"
 
+# What a host was asked to do, by the agent's verb, in words for those who know servers but no agents.
+IN_OWNERS_WORDS = {
+    "spawn": "start the server",
+    "check": "take the server",
+    "prepare": "make room for the server",
+    "send": "send the server's memory",
+    "send_disk": "send the server's disk",
+    "locate": "say whether it runs the server",
+    "restore": "bring the server back to how it was",
+    **{verb: f"{verb} the server" for verb in ("start", "stop", "reboot", "pause", "unpause")},
+    **{verb: f"{verb} the server" for verb in ("suspend", "resume")},
+    "rebuild": "make the server anew",
+    "rescue": "start the server from the rescue image",
+    "attach_volume": "attach the volume",
+    "detach_volume": "detach the volume",
+    "discard": "remove what it holds of the server",
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -68,10 +86,16 @@ class Trouble:
         return cls(message, hosts, trace=said, again=again, said=said)
 
     @classmethod
-    def refused(cls, name: str, verb: str, reason: str, task: str, *, again: bool = False) -> Trouble:
-        """The host's agent could not do what it was asked; `task` says to users what that was for."""
+    def refused(cls, name: str, verb: str, reason: str, *, again: bool = False) -> Trouble:
+        """The host's agent could not do what it was asked."""
         said = f"{name} could not {verb}: {reason}"
-        return cls.at_host(f"a host could not {task}", {name: reason}, said, again=again)
+        return cls.at_host(f"a host could not {IN_OWNERS_WORDS[verb]}", {name: reason}, said, again=again)
+
+    @classmethod
+    def overdue(cls, name: str, verb: str, why: str) -> Trouble:
+        """The host's agent has not answered, and it makes no sense to wait longer."""
+        message = f"a host did not {IN_OWNERS_WORDS[verb]} in time"
+        return cls.at_host(message, {name: why}, f"{name} did not {verb}: {why}", again=True)
 
     @classmethod
     def of(cls, error: BaseException) -> Trouble:

@@ -161,14 +161,9 @@ class Runner:
             name = scene.host_name(ask.host_id) or ask.host_id
             if ask.state == "done" and not ask.answer.get("ok"):
                 reason = ask.answer.get("reason") or "it did not say why"
-                return Trouble.refused(name, ask.verb, reason, line.name, again=True)
+                return Trouble.refused(name, ask.verb, reason, again=True)
             if ask.state == "open" and turns.can_return(scene) and (why := self._overdue(sight, ask, line)):
-                return Trouble.at_host(
-                    f"a host did not answer in time while it was to {line.name}",
-                    {name: why},
-                    f"{name} did not {ask.verb}: {why}",
-                    again=True,
-                )
+                return Trouble.overdue(name, ask.verb, why)
         return None
 
     def _overdue(self, sight: Sight, ask: Sent, line: Ask) -> str | None:
@@ -192,8 +187,7 @@ class Runner:
             return Outcome(scene.move["state"], wait_s=LOOK_AGAIN_S)
         if bad := [ask for ask in sight.asks if not ask.is_good]:
             name = scene.host_name(bad[0].host_id) or bad[0].host_id
-            reason, task = str(bad[0].answer.get("reason")), "say whether it runs the guest"
-            trouble = Trouble.refused(name, bad[0].verb, reason, task)
+            trouble = Trouble.refused(name, bad[0].verb, str(bad[0].answer.get("reason")))
             return await self.store.write(turns.retry_undo, lease, trouble, self.settings)
         doubt = scene.facts.get("doubt", "")
         name = scene.host_name(scene.move["target_id"]) or ""
@@ -214,7 +208,7 @@ class Runner:
         if bad := [ask for ask in sight.asks if not ask.is_good]:
             reason = str(bad[0].answer.get("reason"))
             name = scene.host_name(bad[0].host_id) or bad[0].host_id
-            trouble = Trouble.refused(name, bad[0].verb, reason, f"undo '{line.name}'")
+            trouble = Trouble.refused(name, bad[0].verb, reason)
             return await self._trouble(lease, scene, trouble)
         return await self.store.write(turns.undo_line, lease)
 
