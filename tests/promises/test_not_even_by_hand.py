@@ -208,6 +208,7 @@ MOVES = (
 )
 THINGS = (
     Escape("host_status", "an unknown status", "UPDATE host SET status = 'asleep'"),
+    Escape("m1_one_host_per_machine", "a machine twice", "UPDATE host SET agent_key = 'h1' WHERE id = 'h0'"),
     Escape("host_one_name", "a name twice", "UPDATE host SET name = 'h1' WHERE id = 'h0'"),
     Escape("host_is_a_provider", "a host that offers nothing", HOST),
     Escape("provider_one_name", "a name twice", "UPDATE provider SET name = 'h1' WHERE id = 'h0'"),

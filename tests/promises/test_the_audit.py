@@ -184,6 +184,13 @@ PLANTS = (
         standing("v", "h0", "left"),
     ),
     Plant(
+        "M1",
+        "one machine is both host {first} and host {last}",
+        {"first": "h0", "last": "h1", "hosts": 2},
+        ("UPDATE host SET agent_key = 'one' WHERE id IN ('h0', 'h1')",),
+        drop="m1_one_host_per_machine",
+    ),
+    Plant(
         "M2",
         "server {server_id} has {homes} homes: {first} and {last}",
         {"server_id": "v", "homes": 2, "first": "h0", "last": "h1"},

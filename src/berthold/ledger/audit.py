@@ -145,6 +145,12 @@ CHECKS = (
             WHERE c.role = 'left' AND h.status = 'up'""",
     ),
     Check(
+        "M1",
+        "one machine is both host {first} and host {last}",
+        """SELECT min(name) AS first, max(name) AS last, count(*) AS hosts FROM host
+            GROUP BY agent_key HAVING count(*) > 1""",
+    ),
+    Check(
         "M2",
         "server {server_id} has {homes} homes: {first} and {last}",
         """SELECT c.server_id, count(*) AS homes, min(c.host_id) AS first, max(c.host_id) AS last

@@ -69,20 +69,21 @@ def register(
 
     Asks that nobody has answered are for the new epoch from now on. Raises `Refused` M5 when
     another machine (another `key`) already holds servers under this name, or this machine under
-    another: a server whose host seems dead would be made anew while it runs here.
+    another: a server whose host seems dead would be made anew while it runs here. Where nothing is
+    claimed under its former name the machine has the new one, and an agent of the former is fenced.
     """
-    if former := _servers_of_machine(tx, key, but=name):
-        raise Refused(
-            "M5",
-            f"this machine is registered as {former} and servers are claimed there; start its agent under"
-            " that name, or move those servers first",
-        )
     known = tx.execute(select(host.c.id).where(host.c.name == name)).scalar()
+    former = tx.execute(select(host.c.id).where(host.c.agent_key == key, host.c.name != name)).scalar()
+    both = sorted(each for each in (known, former) if each is not None)
+    held = {each: lock(tx, each, must_be_up=False) for each in both}
+    if former is not None:
+        _rename(tx, held[former], key)
     if known is None:
         known = _introduce(tx, name, key, zone)
-    locked = lock(tx, known, must_be_up=False)
+        held[known] = lock(tx, known, must_be_up=False)
+    locked = held[known]
     standing = tx.execute(select(host.c.agent_key).where(host.c.id == known)).scalar()
-    if standing != key and tx.execute(select(exists().where(claim.c.host_id == known))).scalar():
+    if standing != key and _has_claims(tx, known):
         raise Refused(
             "M5",
             f"another machine is registered as {name} and servers are claimed there; give this one"
@@ -101,13 +102,21 @@ def register(
     return Locked(known, name, come_back(tx, known), epoch)
 
 
-def _servers_of_machine(tx: Tx, key: str, but: str) -> str | None:
-    """Under which other name servers are claimed on the machine, if there is one."""
-    claimed = exists().where(claim.c.host_id == host.c.id)
-    former: str | None = tx.execute(
-        select(host.c.name).where(host.c.agent_key == key, host.c.name != but, claimed)
-    ).scalar()
-    return former
+def _rename(tx: Tx, former: Locked, key: str) -> None:
+    """The machine is not this host any more, which the caller holds. Raises `Refused` M5."""
+    if _has_claims(tx, former.id):
+        raise Refused(
+            "M5",
+            f"this machine is registered as {former.name} and servers are claimed there; start its agent"
+            " under that name, or move those servers first",
+        )
+    nobodys = f"no machine since {clock_of(tx).new_id()}"
+    mine = (host.c.id == former.id) & (host.c.agent_key == key)
+    tx.execute(update(host).where(mine).values(agent_key=nobodys, epoch=former.epoch + 1, updated_at=now(tx)))
+
+
+def _has_claims(tx: Tx, host_id: str) -> bool:
+    return bool(tx.execute(select(exists().where(claim.c.host_id == host_id))).scalar())
 
 
 def _introduce(tx: Tx, name: str, key: str, zone: str) -> str:

@@ -106,7 +106,7 @@ host = Table(
     words("disabled_reason", nullable=True),
     count("epoch", server_default="1"),
     count("asks", server_default="0"),  # how many asks it was ever sent: the next one's number
-    words("agent_key"),  # which agent may speak for it
+    words("agent_key"),  # which machine's agent may speak for it
     words("zone", server_default="nova"),
     document("facts"),  # what its hypervisor says of itself
     moment("created_at"),
@@ -116,6 +116,8 @@ host = Table(
     CheckConstraint("status IN ('up','fenced','cleaning')", name="host_status"),
     **COUNTED,
 )
+# M1: a machine is one host. Under two names, what seems dead under the one would run on under the other.
+Index("m1_one_host_per_machine", host.c.agent_key, unique=True)
 
 # When a host was last heard. Apart from `host`, so that hearing never waits for a claim.
 # Written by ledger/hosts.py, once a second for all hosts.

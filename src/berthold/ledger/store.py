@@ -73,6 +73,7 @@ RETRIED_CONSTRAINTS = {
     "g2_one_home_one_next",
     "g2_place",
     "host_one_name",
+    "m1_one_host_per_machine",
     "provider_one_name",
     "server_rule_is_its_groups",
 }

@@ -27,6 +27,8 @@ FIRST = ("ledger", "records", "companions")
 def main(words: list[str]) -> None:
     """Write the next revision, or the first ones anew, and say where."""
     if words != ["--anew"]:
+        if not words or words[0].startswith("-"):
+            sys.exit(__doc__)
         print(write(" ".join(words)))
         return
     first = {f"{number:04}_{module}.py" for number, module in enumerate(FIRST, 1)}
