@@ -17,7 +17,7 @@ import pytest
 from berthold.clock import SeededClock
 from berthold.companions import Companions, bootstrap, build, volume_changes
 from berthold.companions.files import ORPHAN_AFTER_SECONDS
-from berthold.companions.image import images_of, make
+from berthold.companions.image import image_of, images_of, make
 from berthold.companions.network import make_network, make_subnet
 from berthold.companions.ports import make_port, plug
 from berthold.companions.volume import begin
@@ -291,6 +291,27 @@ def test_of_uploads_that_race_one_becomes_the_image(four: Companions) -> None:
     winners = [content for content in asyncio.run(race()) if content is not None]
     (file,) = files(four.images.files.directory)
     assert winners == [file.read_bytes()]
+
+
+def test_an_upload_whose_end_is_not_heard_of_keeps_the_bytes_that_its_row_names(
+    four: Companions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = four.store.write_now(lambda tx: make(tx, "p1", name="i"))
+    write = four.store.write
+
+    async def unheard(f: Any, *args: Any) -> Any:
+        await write(f, *args)
+        raise asyncio.CancelledError
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"whole"
+
+    monkeypatch.setattr(four.store, "write", unheard)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(four.images.upload(OURS, row.id, chunks()))
+    kept = four.store.read_now(image_of, OURS, row.id)
+    with four.images.open(kept) as file:
+        assert file.read() == b"whole"
 
 
 def test_a_private_image_is_for_its_project(four: Companions) -> None:

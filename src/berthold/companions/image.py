@@ -55,10 +55,11 @@ class EmbeddedImages:
         await self.keep(image_id, stored)
 
     async def keep(self, image_id: str, stored: Stored) -> None:
-        """Make a complete file the image's; remove the file again if the image will not have it."""
+        """Make a complete file the image's; remove the file again if the image will not have it. Whatever
+        else ends the wait does not say whether the row names the file by then, so the file stays."""
         try:
             await self.store.write(activate, image_id, stored)
-        except BaseException:
+        except WrongState:
             self.files.remove(stored.file)
             raise
         self.files.keep_only(image_id, stored.file)
