@@ -229,6 +229,41 @@ def test_without_a_limit_there_is_none_and_the_default_comes_back(store: Store) 
         store.write_now(begin, 1)
 
 
+@pytest.mark.parametrize(
+    ("resource", "most"),
+    [
+        ("volumes", 1000),
+        ("snapshots", 1000),
+        ("gigabytes", 100_000),
+        ("network", 100),
+        ("subnet", 100),
+        ("port", 5000),
+    ],
+)
+def test_a_project_for_which_nobody_has_set_a_limit_has_the_default(
+    store: Store, resource: str, most: int
+) -> None:
+    assert store.read_now(quotas.of, "new", [resource]) == {resource: Usage(0, most)}
+    store.write_now(lambda tx: quotas.charge(tx, "new", **{resource: most}))
+    with pytest.raises(OverQuota):
+        store.write_now(lambda tx: quotas.charge(tx, "new", **{resource: 1}))
+    assert store.read_now(quotas.of, "new", [resource]) == {resource: Usage(most, most)}
+
+
+def test_what_is_limited_by_default_and_what_is_not_is_said(cloud: Cloud) -> None:
+    volumes, networks = paths(project_of(cloud, ann := cloud.tenant("ann")))
+    of_volumes = {"volumes": 1000, "snapshots": 1000, "gigabytes": 100_000, "per_volume_gigabytes": -1}
+    of_volumes |= {"backups": -1, "backup_gigabytes": -1, "groups": -1}
+    of_networks = {"network": 100, "subnet": 100, "port": 5000, "floatingip": -1, "rbac_policy": -1}
+    of_networks |= {"router": -1, "security_group": -1, "security_group_rule": -1, "subnetpool": -1}
+    for path in (volumes, f"{volumes}/defaults"):
+        said = cloud.ask("GET", path, ann).json()["quota_set"]
+        assert {name: said[name] for name in said if name != "id"} == of_volumes
+    for path in (networks, f"{networks}/default"):
+        said = cloud.ask("GET", path, ann).json()["quota"]
+        assert {name: said[name] for name in said if name != "project_id"} == of_networks
+
+
 def filled(four: Companions, size: int) -> Row[Any]:
     """A volume that a user made."""
     begun = four.store.write_now(volume.begin, "p1", None, {"name": "disk", "size": size})
@@ -380,14 +415,14 @@ def test_limits_of_networks_are_an_administrators_and_too_many_are_409(cloud: Cl
     assert (changed.status_code, changed.json()["quota"]["network"]) == (200, 1)
 
     made = cloud.ask("POST", "/network/v2.0/networks", ann, json={"network": {"name": "n"}}).json()["network"]
-    for noun, body in (
-        ("network", {"network": {"name": "m"}}),
-        ("port", {"port": {"network_id": made["id"]}}),
+    for noun, body, used in (
+        ("network", {"network": {"name": "m"}}, "1 of 1"),
+        ("port", {"port": {"network_id": made["id"]}}, "0 of 0"),
     ):
         refused = cloud.ask("POST", f"/network/v2.0/{noun}s", ann, json=body)
         assert refused.status_code == 409
-        told = {"type": "OverQuota", "message": f"Quota exceeded for resources: ['{noun}'].", "detail": ""}
-        assert refused.json()["NeutronError"] == told
+        said = f"Quota exceeded for resources: ['{noun}']: {used} are in use, and 1 more asked for."
+        assert refused.json()["NeutronError"] == {"type": "OverQuota", "message": said, "detail": ""}
     for end in ("/details", "/details.json"):
         assert cloud.ask("GET", path + end, ann).json()["quota"]["network"] == {
             **{"limit": 1, "used": 1, "reserved": 0}

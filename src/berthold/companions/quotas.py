@@ -93,7 +93,8 @@ def said(resource: str, wanted: int, usage: Usage) -> str:
         return f"Requested volume size {wanted}G is larger than maximum allowed limit {usage.limit}G."
     if resource in VOLUME_LIMITS:
         return f"Maximum number of {resource} allowed ({usage.limit}) exceeded for quota '{resource}'."
-    return f"Quota exceeded for resources: ['{resource}']."
+    more = f"{usage.used} of {usage.limit} are in use, and {wanted} more asked for."
+    return f"Quota exceeded for resources: ['{resource}']: {more}"
 
 
 # -- Looking ------------------------------------------------------------------------------
