@@ -265,6 +265,9 @@ def test_names_are_one_users_and_bad_wishes_are_refused(cloud: Cloud) -> None:
         {"secret": ""},
     ):
         assert ann.try_to_make(**wish).status_code == 400, wish
+    for late in ("9999-12-31T23:59:59-01:00", "2001-01-01T00:00:00", "soon"):
+        refused = ann.try_to_make(name="more", expires_at=late)
+        assert (refused.status_code, "expires_at is a" in refused.text) == (400, True), late
     unscoped = cloud.try_to_log_in("ann", "pw", None).headers["x-subject-token"]
     assert ann.try_to_make(unscoped, name="more").status_code == 403
 

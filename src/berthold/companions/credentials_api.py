@@ -148,7 +148,7 @@ def moment_of(asked: Asked, text: str | None) -> float | None:
     except (ValueError, OverflowError) as error:
         raise Malformed("expires_at is a date and time, as in 2030-01-31T12:00:00") from error
     if not asked.four.store.clock.now() < moment <= NEVER:
-        raise Malformed("expires_at is over already")
+        raise Malformed(f"expires_at is a moment to come, before the year 10000; {text} is none")
     return moment
 
 
