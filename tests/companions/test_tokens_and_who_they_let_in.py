@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from berthold.companions import identity
 from berthold.companions.identity import REMEMBERED_SECONDS, TOKEN_SECONDS, EmbeddedIdentity
+from berthold.companions.schema import identity_domain
 from berthold.errors import Unauthenticated
 from companions_cloud import CHEAP, KEY, Cloud
 
@@ -157,6 +159,47 @@ def test_links_and_catalog_name_the_address_that_was_asked(cloud: Cloud) -> None
     assert urls["block-storage"] == "http://cloud:5000/volume/v3"
     for path, status in (("/image", 300), ("/volume/v3/", 200), ("/network", 200), ("/identity/v3/", 200)):
         assert cloud.ask("GET", path).status_code == status
+
+
+def test_a_name_means_a_user_or_a_project_in_its_domain(cloud: Cloud) -> None:
+    admin = cloud.log_in()
+    cloud.tenant("ann")
+    cloud.store.write_now(lambda tx: identity.add(tx, identity_domain, id="other", name="Other"))
+    listed = cloud.ask("GET", "/identity/v3/domains", admin).json()["domains"]
+    assert {domain["id"]: domain["name"] for domain in listed} == {"default": "Default", "other": "Other"}
+    assert cloud.ask("GET", "/identity/v3/domains/other", admin).json()["domain"]["name"] == "Other"
+    assert cloud.ask("GET", "/identity/v3/domains/none", admin).status_code == 404
+
+    wish: dict[str, Any] = {"name": "ann", "password": "hers", "domain_id": "other"}
+    hers = cloud.ask("POST", "/identity/v3/users", admin, json={"user": wish})
+    assert (hers.status_code, hers.json()["user"]["domain_id"]) == (201, "other")
+    for noun in ("user", "project"):
+        nowhere = {"name": "x", "domain_id": "none"}
+        assert cloud.ask("POST", f"/identity/v3/{noun}s", admin, json={noun: nowhere}).status_code == 404
+
+    def log_in(domain: dict[str, str], password: str) -> str | None:
+        user = {"name": "ann", "domain": domain, "password": password}
+        auth = {"identity": {"methods": ["password"], "password": {"user": user}}}
+        response = cloud.ask("POST", "/identity/v3/auth/tokens", json={"auth": auth})
+        return response.json()["token"]["user"]["id"] if response.status_code == 201 else None
+
+    other = hers.json()["user"]["id"]
+    assert log_in({"id": "other"}, "hers") == log_in({"name": "Other"}, "hers") == other
+    assert log_in({"id": "default"}, "pw") not in (None, other)
+    for domain, password in (({"id": "other"}, "pw"), ({"id": "default"}, "hers"), ({"name": "none"}, "pw")):
+        assert log_in(domain, password) is None
+
+
+def test_the_names_of_who_has_which_role_are_told_when_asked_for(cloud: Cloud) -> None:
+    admin = cloud.log_in()
+    path = "/identity/v3/role_assignments"
+    for query, named in (("", False), ("?include_names", True), ("?include_names=True", True)):
+        (told,) = cloud.ask("GET", path + query, admin).json()["role_assignments"]
+        assert (told["user"].get("name") == told["scope"]["project"].get("name") == "admin") is named
+    assert cloud.ask("GET", f"{path}?include_names=0", admin).json()["role_assignments"][0][
+        "role"
+    ].keys() == {"id"}
+    assert cloud.ask("GET", f"{path}?include_names=perhaps", admin).status_code == 400
 
 
 def test_identity_says_which_projects_there_are(cloud: Cloud) -> None:

@@ -15,7 +15,7 @@ from berthold.companions.credentials_api import (
     remove_credential,
     show_credential,
 )
-from berthold.companions.http import Asked, Document, Route, answer, nothing
+from berthold.companions.http import Asked, Document, Route, answer, nothing, yes
 from berthold.companions.identity import Called
 from berthold.companions.identity_api import (
     NewProjectBody,
@@ -185,7 +185,8 @@ ASSIGNMENT_FILTERS = {"user.id": "user_id", "scope.project.id": "project_id", "r
 async def list_assignments(asked: Asked) -> Response:
     asked.need_admin()
     where = {column: asked.query[key] for key, column in ASSIGNMENT_FILTERS.items() if key in asked.query}
-    named = asked.query.get("include_names", "false").lower() not in ("0", "false", "no")
+    # Keystone takes the bare word for yes.
+    named = yes(asked.query.get("include_names", "no") or "yes")
     documents = await asked.four.store.read(lambda tx: assignment_documents(tx, named, where))
     return answer(listing(asked, "role_assignments", documents))
 
