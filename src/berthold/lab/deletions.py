@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from berthold.lab.furniture import add_volume
-from berthold.lab.outages import home, lose, shelve, silent_since
+from berthold.lab.outages import evacuating, shelve
 from berthold.lab.racers import Racer, asking, continuing, creating, deleting_group, moving
 from berthold.lab.scenarios import Racers, Results, Scenario, nobody_in_error
 from berthold.lab.world import LARGE, World
-from berthold.moves import left, shelf
+from berthold.moves import shelf
 
 
 def parked(world: World, server: str) -> str:
@@ -17,12 +17,6 @@ def parked(world: World, server: str) -> str:
     world.resize(server)
     world.settle()
     return server
-
-
-def orphan(world: World, server: str) -> Racer:
-    lose(world, home(world, server))
-    world.silent.clear()
-    return asking(left.evacuate, server, silent_since=silent_since(world))
 
 
 # What may be under way with a member when its group goes.
@@ -33,7 +27,7 @@ UNDER_WAY: dict[str, Callable[[World, str, str], Racer]] = {
     "resize": lambda world, group, server: moving("resize", server, flavor=dict(LARGE)),
     "confirm": lambda world, group, server: continuing("confirm", parked(world, server)),
     "revert": lambda world, group, server: continuing("revert", parked(world, server)),
-    "evacuation": lambda world, group, server: orphan(world, server),
+    "evacuation": lambda world, group, server: evacuating(world, server),
     "shelve": lambda world, group, server: asking(shelf.shelve, server),
     "unshelve": lambda world, group, server: asking(shelf.unshelve, shelve(world, server)),
     "rebuild": lambda world, group, server: moving("rebuild", server, image_id="other"),
@@ -63,10 +57,18 @@ def group_goes(policy: str, members: int, *under_way: str) -> Callable[[World], 
     return stage
 
 
+DONE = ("done",)
+ENDS = {
+    "owner": ("deleted",),
+    "create": ("done", "NotFound"),  # a server cannot be made in a group that went
+    "migration": ("waiting",),
+    "resize": ("waiting",),
+}
+
+
 def ungrouped(world: World, results: Results) -> list[str]:
     """The moves ended as if there had never been a group, and nothing speaks of one any more."""
-    ended = {"deleted", "done", "waiting", "NotFound"}  # a server cannot be made in a group that went
-    wrong = [] if set(results.values()) <= ended else [f"results: {dict(results)}"]
+    wrong = [f"{name}: {result}" for name, result in results.items() if result not in ENDS.get(name, DONE)]
     for table in ("server_group", "seat", "group_place"):
         wrong += [f"{table} holds {row}" for row in world.rows(table)]
     wrong += [f"claim follows {row['rule']}" for row in world.rows("claim") if row["rule"] != "none"]
@@ -78,7 +80,6 @@ GROUP_GOES = tuple(
     Scenario(f"the {policy} group goes, {move}", 3, group_goes(policy, members, move), ungrouped, False)
     for policy, members in MEMBERS.items()
     for move in UNDER_WAY
-    if policy == "anti-affinity" or move not in ("migration", "rebuild")  # as a resize; and it stays
 )
 # For real connections: many at once.
 CLAIMING = ("create", "live migration", "resize", "evacuation", "unshelve")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berthold.lab.racers import asking, returning
+from berthold.lab.racers import Racer, asking, returning
 from berthold.lab.scenarios import Racers, Results, Scenario, members, nobody_in_error, placed_by, wins
 from berthold.lab.world import World
 from berthold.ledger import hosts
@@ -27,6 +27,13 @@ def evacuate(world: World, server: str, host: str | None = None) -> str:
 
 def silent_since(world: World) -> float:
     return world.clock.now() - world.settings.silent_after_s
+
+
+def evacuating(world: World, server: str) -> Racer:
+    """The server's host has died, and an operator asks for the server's evacuation."""
+    lose(world, home(world, server))
+    world.silent.clear()  # nobody hears it as long as no time passes
+    return asking(left.evacuate, server, silent_since=silent_since(world))
 
 
 def home(world: World, server: str) -> str:
@@ -71,14 +78,10 @@ def the_source_returns(*, fenced: bool) -> Callable[[World], Racers]:
     def stage(world: World) -> Racers:
         _, (a, _) = members(world, 2)
         dead = home(world, a)
-        lose(world, dead)
+        operator = evacuating(world, a)
         if fenced:
             world.store.write_now(hosts.fence, world.host_id(dead))
-        world.silent.clear()  # nobody hears it as long as no time passes
-        return {
-            "operator": asking(left.evacuate, a, silent_since=silent_since(world)),
-            "source": returning(dead),
-        }
+        return {"operator": operator, "source": returning(dead)}
 
     return stage
 

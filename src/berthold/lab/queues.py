@@ -1,5 +1,4 @@
-"""Races of those who may wait for a place (M7): all are served in the end, in order, and nobody waits
-in a circle.
+"""Races of those who may wait for a place (M7): in order, never in a circle, and nobody for ever.
 
 What a step comes to is told apart by `places`: a mover was placed, waits in the queue, or was told no.
 """
@@ -14,11 +13,12 @@ from berthold.lab.scenarios import (
     Results,
     Scenario,
     at_line,
+    capacity,
     members,
     nobody_in_error,
     placed_by,
 )
-from berthold.lab.world import LARGE, World
+from berthold.lab.world import World
 
 PATIENCE_S = 60.0
 PLACED, WAITS, TOLD_NO = "placed", "waits", "told no"
@@ -39,13 +39,20 @@ def places(world: World) -> dict[str, str]:
     return found
 
 
+def in_the_end(world: World) -> list[str]:
+    """Once everything has had its time nobody waits any more: each was given a place or an answer."""
+    world.settle()
+    wrong = [f"{row['move_id']} still waits for {row['host_id']}" for row in world.rows("queue")]
+    return wrong + world.problems()
+
+
 def comes_to(*ends: str) -> Callable[[World, Results], list[str]]:
     """The movers came to these ends, whoever to which; nobody ends in ERROR."""
 
     def expect(world: World, results: Results) -> list[str]:
         found = places(world)
         wrong = [] if sorted(found.values()) == sorted(ends) else [f"{found}, {dict(results)}"]
-        return wrong + nobody_in_error(world)
+        return wrong + nobody_in_error(world) + in_the_end(world)
 
     return expect
 
@@ -64,11 +71,7 @@ def patient_members(count: int) -> Callable[[World], Racers]:
 def patient_creates(world: World) -> Racers:
     """Three that want the room that is there for one, and that one may yet give back."""
     world.patience = PATIENCE_S
-    begun = []
-    for number in range(3):
-        world.create(f"db-{number}", flavor={**LARGE, "vcpus": 4, "ram": 512})
-        begun.append(world.unfinished()[-1])
-    return placed_by(world, *begun)
+    return capacity(world)
 
 
 def one_place_comes_free(late_s: float) -> Callable[[World], Racers]:
@@ -93,7 +96,7 @@ def in_order(late: str) -> Callable[[World, Results], list[str]]:
         found = places(world)
         right = [{"web-2": first, "web-3": late} for first in (PLACED, WAITS)]
         wrong = [] if found in right else [f"{found}, {dict(results)}"]
-        return wrong + nobody_in_error(world)
+        return wrong + nobody_in_error(world) + in_the_end(world)
 
     return expect
 

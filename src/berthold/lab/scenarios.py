@@ -141,21 +141,35 @@ def apart(winners: int) -> Callable[[World, Results], list[str]]:
     return expect
 
 
-def capacity(world: World) -> Racers:
-    """Three that want the last room of one kind; no group."""
-    begun = []
-    for number in range(3):
-        world.create(f"db-{number}", flavor={**LARGE, "vcpus": 4, "ram": 512})
-        begun.append(world.unfinished()[-1])
-    return placed_by(world, *begun)
+def creates(count: int, policy: str | None = None, **wishes: Any) -> Callable[[World], Racers]:
+    """New servers, in a group with that policy or in none, each with a conductor of its own."""
+
+    def stage(world: World) -> Racers:
+        group = world.group(policy) if policy else None
+        begun = []
+        for number in range(count):
+            world.create(f"web-{number}", group, **wishes)
+            begun.append(world.unfinished()[-1])
+        return placed_by(world, *begun)
+
+    return stage
+
+
+# Three that want the last room of one kind; no group.
+capacity = creates(3, flavor={**LARGE, "vcpus": 4, "ram": 512})
+
+
+def step_and_obey(world: World, move_id: str) -> None:
+    """One step of the move, and whatever agents are asked then."""
+    world.step(move_id)
+    for host in world.agents:
+        world.obey(host)
 
 
 def at_line(world: World, move_id: str, name: str) -> str:
     """Step the move until the line is the next to do."""
     while line_of(world.move(move_id)).name != name:
-        world.step(move_id)
-        for host in world.agents:
-            world.obey(host)
+        step_and_obey(world, move_id)
     return move_id
 
 
@@ -207,18 +221,6 @@ def twice(world: World) -> Racers:
         "one": moving("live-migration", a, upto="check target"),
         "two": moving("live-migration", a, upto="check target"),
     }
-
-
-def creates(count: int, policy: str) -> Callable[[World], Racers]:
-    def stage(world: World) -> Racers:
-        group = world.group(policy)
-        begun = []
-        for number in range(count):
-            world.create(f"web-{number}", group)
-            begun.append(world.unfinished()[-1])
-        return placed_by(world, *begun)
-
-    return stage
 
 
 def whole_creates(world: World) -> Racers:

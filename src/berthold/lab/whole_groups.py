@@ -4,11 +4,12 @@ done to the group and to its members."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from berthold.errors import Failure
 from berthold.lab.racers import Racer, carry_out, creating, deleting_group, moving
-from berthold.lab.scenarios import Racers, Results, Scenario, at_line, members, nobody_in_error
+from berthold.lab.scenarios import Racers, Results, Scenario, at_line, members, nobody_in_error, step_and_obey
 from berthold.lab.world import PROJECT, USER, World
 from berthold.ledger import group_moves, moves
 from berthold.ledger.store import Tx
@@ -19,19 +20,6 @@ TOLD_NO = frozenset({"WrongState", "Refused"})
 
 
 # -- Racers -------------------------------------------------------------------------------
-
-
-def asking(group: str, host: str) -> Racer:
-    """Ask for the whole group's move to that host."""
-
-    async def race(world: World) -> str:
-        try:
-            await world.store.write(together.begin, group, BY, world.host_id(host))
-        except Failure as no:
-            return type(no).__name__
-        return "accepted"
-
-    return race
 
 
 def arriving(part: str, whole: str) -> Racer:
@@ -45,25 +33,16 @@ def arriving(part: str, whole: str) -> Racer:
     return race
 
 
-def settling(part: str) -> Racer:
-    """The conductor and agents of a member that gives up its old host."""
-
-    async def race(world: World) -> str:
-        return await carry_out(world, part)
-
-    return race
-
-
 def _state(tx: Tx, whole: str) -> str:
     return str(group_moves.find(tx, whole)["state"])
 
 
-def saying(word: Callable[[Tx, str, begin.By], str], group: str) -> Racer:
-    """An operator's word on a group that is held."""
+def saying(word: Callable[..., str], group: str, *more: str) -> Racer:
+    """An operator's word on a group, `word(tx, group, by, *more)`: that it shall move, go on, or go back."""
 
     async def race(world: World) -> str:
         try:
-            await world.store.write(word, group, BY)
+            await world.store.write(word, group, BY, *more)
         except Failure as no:
             return type(no).__name__
         return "accepted"
@@ -86,8 +65,8 @@ def elsewhere(world: World) -> list[str]:
 
 def two_operators(world: World) -> Racers:
     group, _ = pair(world)
-    one, two = elsewhere(world)
-    return {"one": asking(group, one), "two": asking(group, two)}
+    one, two = (saying(together.begin, group, world.host_id(name)) for name in elsewhere(world))
+    return {"one": one, "two": two}
 
 
 def against(other: Callable[[str, list[str]], Racer]) -> Callable[[World], Racers]:
@@ -95,7 +74,8 @@ def against(other: Callable[[str, list[str]], Racer]) -> Callable[[World], Racer
 
     def stage(world: World) -> Racers:
         group, servers = pair(world)
-        return {"group move": asking(group, elsewhere(world)[0]), "other": other(group, servers)}
+        operator = saying(together.begin, group, world.host_id(elsewhere(world)[0]))
+        return {"group move": operator, "other": other(group, servers)}
 
     return stage
 
@@ -109,9 +89,7 @@ def on_the_way(other: Callable[[str, list[str]], Racer]) -> Callable[[World], Ra
         first, last = (_part(world, server) for server in (a, b))
         at_line(world, last, "move ports")
         while first in world.unfinished():
-            world.step(first)
-            for host in world.agents:
-                world.obey(host)
+            step_and_obey(world, first)
         return {"group move": arriving(last, whole), "other": other(group, [a, b])}
 
     return stage
@@ -128,7 +106,7 @@ def giving_up(other: Callable[[str, list[str]], Racer]) -> Callable[[World], Rac
                 if part in world.unfinished():
                     world.step(part)
         (first,) = (_part(world, row["id"]) for row in world.rows("server") if row["name"] == "web-1")
-        return {"group move": settling(first), "other": racers["other"]}
+        return {"group move": partial(carry_out, move_id=first), "other": racers["other"]}
 
     return stage
 
