@@ -15,6 +15,7 @@ from berthold.lab.judge import judge
 from berthold.lab.world import World
 from berthold.ledger import hosts
 from berthold.moves import begin, group_status, together
+from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Ask, Park
 from by_hand import lose, under_way
 from stage import PLAY, Play, Scene, go_to, mishaps, on_stage, settle, wishes
@@ -156,6 +157,10 @@ def reach(scene: Scene, line: int) -> None:
     asks = scene.play.book.lines[line]
     if isinstance(asks, Ask) and asks.name not in scene.play.idle and not asked:
         scene.world.step(scene.move)
+
+
+def test_no_part_of_a_group_move_is_left_out() -> None:
+    assert {play.playbook for play in PLAYS} == {name for name in PLAYBOOKS if name.startswith("group-")}
 
 
 @pytest.mark.parametrize(("play", "line", "mishap"), LINES)

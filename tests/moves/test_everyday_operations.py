@@ -59,6 +59,8 @@ def test_a_day_in_the_life_of_a_server(world: World) -> None:
         assert world.problems() == []
     done = [row["action"] for row in sorted(world.rows("action"), key=lambda row: row["number"])]
     assert done == ["create", "stop", "reboot", "stop", "start", "reboot", "reboot", "pause", "unpause"]
+    told = [row["event"] for row in sorted(world.rows("event"), key=lambda row: row["number"])]
+    assert told[-len(DAY) :] == [f"compute_{action}_instance" for action in done[1:]]
     assert {row["result"] for row in world.rows("event")} == {"Success"}
 
 

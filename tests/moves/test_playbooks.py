@@ -14,6 +14,8 @@ from berthold.moves.books import PLAYBOOKS
 from berthold.moves.outcome import IN_OWNERS_WORDS
 from berthold.moves.playbook import NOTHING, Ask, Errand, Place, Playbook, PointOfNoReturn, Write, target
 from berthold.moves.status import migration_status, status_of
+from everyday import EVERYDAY
+from stage import PLAYS
 
 END = PointOfNoReturn("it is done")
 
@@ -54,6 +56,12 @@ def test_the_drawing_at_the_head_of_a_move_shows_its_lines(module: Any) -> None:
             for line in book.lines:
                 if line.name != "wait for confirm or revert":
                     assert line.name in drawn, f"{book.name}: {line.name}"
+
+
+def test_every_playbook_is_played_with_every_mishap_at_every_line() -> None:
+    """By `test_every_line.py`, `test_every_everyday_line.py` and `test_every_line_of_a_group_move.py`."""
+    played = {play.playbook for play in [*PLAYS, *(each.play for each in EVERYDAY.values())]}
+    assert played == {name for name in PLAYBOOKS if not name.startswith("group-")}
 
 
 def test_what_a_move_waits_for_is_its_last_line() -> None:
@@ -134,7 +142,42 @@ EVENTS = {
     ],
     "confirm-resize": ["compute_confirm_resize"],
     "revert-resize": ["compute_revert_resize", "compute_finish_revert_resize"],
+    "evacuation": ["rebuild_server", "compute_rebuild_instance"],
+    "shelve": ["compute_shelve_instance"],
+    "shelve-and-offload": ["compute_shelve_instance", "compute_shelve_offload_instance"],
+    "shelve-offload": ["compute_shelve_offload_instance"],
+    "unshelve": ["schedule_instances", "compute_unshelve_instance"],
+    "unshelve-at-home": ["compute_start_instance"],
+    "hard-reboot": ["compute_reboot_instance"],
+    "soft-delete": ["compute_soft_delete_instance"],
+    "confirm-and-soft-delete": ["compute_confirm_resize", "compute_soft_delete_instance"],
+    "snapshot": ["compute_snapshot_instance"],
+    "snapshot-of-volumes": ["compute_snapshot_instance"],
+    "attach-volume": ["compute_attach_volume"],
+    "detach-volume": ["compute_detach_volume"],
+    # Of a whole group each member tells what it does, and nobody schedules it.
+    "group-arrival": [],
+    "group-return": [],
 }
+EVENTS |= {kind: [f"compute_{kind}_instance"] for kind in ("stop", "start", "reboot", "pause", "unpause")}
+EVENTS |= {kind: [f"compute_{kind}_instance"] for kind in ("suspend", "resume", "rescue", "unrescue")}
+EVENTS |= {kind: [f"compute_{kind}_instance"] for kind in ("rebuild", "restore")}
+EVENTS |= {
+    f"group-{kind}": EVENTS[alone][1:]
+    for kind, alone in (
+        ("live-migration", "live-migration"),
+        ("migration", "resize"),
+        ("evacuation", "evacuation"),
+    )
+}
+
+
+def test_every_playbook_has_the_events_that_operators_know() -> None:
+    told = {
+        name: [event for line in book.lines if (event := getattr(line, "event", None))]
+        for name, book in PLAYBOOKS.items()
+    }
+    assert told == EVENTS
 
 
 def events(world: World) -> list[tuple[str, str]]:
