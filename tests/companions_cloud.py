@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from berthold.clock import SeededClock
 from berthold.companions import Companions, bootstrap, build
 from berthold.companions.app import companions_app
-from berthold.companions.identity import EmbeddedIdentity
+from berthold.companions.logins import EmbeddedIdentity
 from berthold.ledger.schema import metadata
 from berthold.ledger.store import Store
 

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import delete, select
 
 from berthold.companions.http import stamp
-from berthold.companions.identity import TOKEN_SECONDS
 from berthold.companions.identity_api import STAMP
+from berthold.companions.logins import TOKEN_SECONDS
 from berthold.companions.schema import identity_assignment, identity_credential
 from berthold.ledger.store import Store
 from companions_cloud import Cloud

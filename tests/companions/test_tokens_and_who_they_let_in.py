@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from berthold.companions import identity
-from berthold.companions.identity import REMEMBERED_SECONDS, TOKEN_SECONDS, EmbeddedIdentity
+from berthold.companions.logins import REMEMBERED_SECONDS, TOKEN_SECONDS, EmbeddedIdentity
 from berthold.companions.schema import identity_domain
 from berthold.errors import Unauthenticated
 from companions_cloud import CHEAP, KEY, Cloud

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berthold.companions import first, image, snapshots, volume
-from berthold.companions.identity import EmbeddedIdentity
 from berthold.companions.image import EmbeddedImages
+from berthold.companions.logins import EmbeddedIdentity
 from berthold.companions.ports import EmbeddedNetworks
 from berthold.companions.volume import EmbeddedVolumes
 from berthold.ledger.store import Store

@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Row, select
 
 from berthold.companions import identity, image, network
-from berthold.companions.identity import EmbeddedIdentity
 from berthold.companions.image import EmbeddedImages
+from berthold.companions.logins import EmbeddedIdentity
 from berthold.companions.schema import companion_first, identity_project
 from berthold.companions.schema import image as image_table
 from berthold.ledger.store import Store, Tx, insert, now

@@ -24,7 +24,7 @@ from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
 from berthold.companions.embedded import Companions
-from berthold.companions.identity import Bearer
+from berthold.companions.logins import Bearer
 from berthold.errors import (
     Failure,
     Malformed,

@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from berthold.companions import identity
 from berthold.companions.http import Asked, Document, answer, nothing, stamp, yes
-from berthold.companions.identity import DEFAULT_DOMAIN, DEFAULT_DOMAIN_NAME, Bearer, Called
+from berthold.companions.identity import DEFAULT_DOMAIN, DEFAULT_DOMAIN_NAME, Called
+from berthold.companions.logins import Bearer
 from berthold.companions.schema import identity_domain, identity_role
 from berthold.errors import Malformed, NotAllowed, NotFound, Unauthenticated
 
