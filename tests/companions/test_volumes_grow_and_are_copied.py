@@ -165,6 +165,29 @@ def test_bootable_name_and_metadata_are_the_owners_to_change(disks: Disks) -> No
     assert disks.ask("GET", path).json() == {"metadata": {}}
 
 
+def test_nothing_has_more_metadata_than_anything_may_have(disks: Disks) -> None:
+    most = {f"k{n}": "v" for n in range(128)}
+    made = disks.make(metadata=most)
+    wish = {"volume_id": made["id"], "metadata": most}
+    taken = disks.ask("POST", "/snapshots", json={"snapshot": wish}).json()["snapshot"]
+    before = disks.used()
+    for method, path, body in (
+        ("POST", "/volumes", {"volume": {"size": 1, "metadata": {**most, "k": "v"}}}),
+        ("POST", "/snapshots", {"snapshot": {**wish, "metadata": {**most, "k": "v"}}}),
+        ("PUT", f"/volumes/{made['id']}", {"volume": {"metadata": {**most, "k": "v"}}}),
+        *(
+            (method, f"/{thing}/metadata", {"metadata": pairs})
+            for thing in (f"volumes/{made['id']}", f"snapshots/{taken['id']}")
+            for method, pairs in (("POST", {"k": "v"}), ("PUT", {**most, "k": "v"}))
+        ),
+        ("PUT", f"/volumes/{made['id']}/metadata/k", {"meta": {"k": "v"}}),
+    ):
+        refused = disks.ask(method, path, json=body)
+        assert (refused.status_code, "128" in refused.text) == (400, True), (method, path)
+    assert disks.used() == before
+    assert disks.show(made)["metadata"] == most
+
+
 def test_an_action_that_is_none_says_which_there_are(disks: Disks) -> None:
     made = disks.make()
     body: Any

@@ -153,6 +153,14 @@ def change(tx: Tx, actor: Actor, snapshot_id: str, fields: dict[str, Any]) -> Ro
     return row
 
 
+def pairs_from(has: dict[str, str], pairs: dict[str, str], *, keep: bool) -> dict[str, str]:
+    """The metadata of a volume or a snapshot when these are set, or are added to what it `has`."""
+    pairs = {**has, **pairs} if keep else pairs
+    if len(pairs) > MOST_PAIRS:
+        raise Malformed(f"a volume or a snapshot has at most {MOST_PAIRS} metadata items here")
+    return pairs
+
+
 def change_pairs(
     tx: Tx, actor: Actor, snapshot_id: str, pairs: dict[str, str], *, keep: bool
 ) -> dict[str, str]:
@@ -160,9 +168,7 @@ def change_pairs(
     locked = select(volume_snapshot.c.id).where(volume_snapshot.c.id == snapshot_id)
     tx.execute(locked.with_for_update()).first()
     row = snapshot_of(tx, actor, snapshot_id)
-    pairs = {**row.metadata, **pairs} if keep else pairs
-    if len(pairs) > MOST_PAIRS:
-        raise Malformed(f"a snapshot has at most {MOST_PAIRS} metadata items here")
+    pairs = pairs_from(row.metadata, pairs, keep=keep)
     change(tx, actor, snapshot_id, {"metadata": pairs})
     return pairs
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from berthold.companions import image, snapshots, volume, volume_changes
 from berthold.companions.http import Asked, Document, answer, nothing, page, stamp, yes
+from berthold.companions.snapshots import MOST_PAIRS
 from berthold.companions.volume_changes import LARGEST_GIB
 from berthold.errors import Malformed, NotFound
 from berthold.ledger.store import Tx
@@ -30,7 +31,8 @@ FAULTS = {
 }
 
 Name = Annotated[str, Meta(max_length=255)]
-Pairs = dict[Annotated[str, Meta(min_length=1, max_length=255)], Annotated[str, Meta(max_length=255)]]
+Key = Annotated[str, Meta(min_length=1, max_length=255)]
+Pairs = Annotated[dict[Key, Annotated[str, Meta(max_length=255)]], Meta(max_length=MOST_PAIRS)]
 
 
 class NewVolume(Struct):

@@ -12,7 +12,7 @@ from sqlalchemy import Row, select, update
 
 from berthold.companions import quotas
 from berthold.companions.schema import volume, volume_attachment, volume_snapshot
-from berthold.companions.snapshots import MOST_PAIRS
+from berthold.companions.snapshots import pairs_from
 from berthold.companions.volume import GIB, EmbeddedVolumes, volume_of
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger.store import Tx, now
@@ -74,9 +74,7 @@ def change_pairs(
     """Set the volume's metadata to these, or add them to what it has; what it then has."""
     _locked(tx, volume_id)
     row = volume_of(tx, actor, volume_id)
-    pairs = {**row.metadata, **pairs} if keep else pairs
-    if len(pairs) > MOST_PAIRS:
-        raise Malformed(f"a volume has at most {MOST_PAIRS} metadata items here")
+    pairs = pairs_from(row.metadata, pairs, keep=keep)
     tx.execute(update(volume).where(volume.c.id == volume_id).values(metadata=pairs, updated_at=now(tx)))
     return pairs
 
