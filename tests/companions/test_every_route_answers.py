@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from berthold.companions import identity_admin_api, image_api, ports_api, volume_routes
 from berthold.companions.http import Route
@@ -50,6 +52,21 @@ def test_every_address_answers_for_an_admin_and_only_open_ones_for_a_stranger(
         assert answered.status_code < 500, (method, address, answered.text)
         if method == "GET" and "{" not in path and not path.endswith("/tokens"):
             assert answered.status_code in (200, 300), (address, answered.text)
+
+
+def test_a_bug_is_in_the_log_under_the_id_that_the_client_is_told(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: Any) -> None:
+        raise RuntimeError("images are upside down")
+
+    monkeypatch.setattr("berthold.companions.image.images_of", breaks)
+    with capture_logs() as lines:
+        answered = cloud.ask("GET", "/image/v2/images", cloud.log_in())
+    (line,) = [line for line in lines if line["event"] == "request failed"]
+    assert (answered.status_code, "upside down" in answered.text) == (500, False)
+    assert line["request"] == answered.headers["x-openstack-request-id"]
+    assert line["request"] in answered.text
 
 
 def test_what_was_made_over_http_is_listed_by_its_filters(cloud: Cloud) -> None:

@@ -6,11 +6,11 @@ becomes a JSON fault there; above it there is only the request's id.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 
 import msgspec
+import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -27,7 +27,7 @@ from berthold.errors import Failure, TooLarge, Unauthenticated
 
 __all__ = ["Services", "compute_app", "mounted"]
 
-log = logging.getLogger("berthold.api")
+log = structlog.get_logger("berthold.api")
 
 
 def compute_app(services: Services, routes: Sequence[Route] = ROUTES) -> ASGIApp:
@@ -111,7 +111,7 @@ class Faults(Layer):
         except Failure as failure:
             status, name = problems.status_of(failure)
             if status >= 500:
-                log.warning("%s: %s", scope["state"]["request_id"], failure.message)
+                log.warning("request failed", **_about(scope), reason=failure.message)
             headers = {}
             if isinstance(failure, problems.WrongMethod):
                 headers["Allow"] = ", ".join(failure.allowed)
@@ -120,10 +120,14 @@ class Faults(Layer):
             await _fault(status, name, failure.message, headers)(scope, receive, with_version)
         except Exception:
             # The last resort: a bug. What it is stays in the log; the client gets the id to ask with.
-            request_id = scope["state"]["request_id"]
-            log.exception("%s: %s %s failed", request_id, scope["method"], scope["path"])
-            message = f"Unexpected API Error. It is in this cloud's log under {request_id}."
+            log.exception("request failed", **_about(scope))
+            message = f"Unexpected API Error. It is in this cloud's log under {scope['state']['request_id']}."
             await _fault(*problems.UNEXPECTED, message, {})(scope, receive, with_version)
+
+
+def _about(scope: Scope) -> dict[str, str]:
+    """What every line of the log says of a request."""
+    return {"request": scope["state"]["request_id"], "method": scope["method"], "path": scope["path"]}
 
 
 class BodyLimit(Layer):

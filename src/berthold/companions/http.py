@@ -9,7 +9,6 @@ into the fault that its own clients expect. Bad input is never a 5xx.
 from __future__ import annotations
 
 import datetime
-import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+import structlog
 from sqlalchemy.exc import IntegrityError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -38,7 +38,7 @@ from berthold.errors import (
 )
 from berthold.neighbours import Actor
 
-log = logging.getLogger("berthold.companions")
+log = structlog.get_logger("berthold.companions")
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -155,11 +155,12 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        response = await self._answer(request)
-        response.headers["x-openstack-request-id"] = f"req-{self.four.store.clock.new_id()}"
+        request_id = f"req-{self.four.store.clock.new_id()}"
+        response = await self._answer(request, request_id)
+        response.headers["x-openstack-request-id"] = request_id
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request, request_id: str) -> Response:
         try:
             return await self._dispatch(request)
         except Failure as failure:
@@ -170,8 +171,9 @@ class Service:
         except ClientDisconnect:
             return self._told(request, 400, "the client went away")
         except Exception:
-            log.exception("%s %s failed", request.method, request.url.path)
-            return self._told(request, 500, "an error of ours; its details are in our log")
+            path = request.url.path
+            log.exception("request failed", request=request_id, method=request.method, path=path)
+            return self._told(request, 500, f"an error of ours; it is in our log under {request_id}")
 
     def _failed(self, request: Request, failure: Failure) -> Response:
         """What the service's clients expect of this kind, or of the nearest that it is one of."""
