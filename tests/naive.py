@@ -290,12 +290,3 @@ def joining(group_id: str) -> Racer:
         return "joined"
 
     return race
-
-
-def tables_without(name: str) -> MetaData:
-    """The ledger's tables without this one constraint."""
-    copy = MetaData()
-    for table in metadata.sorted_tables:
-        bare = table.to_metadata(copy)
-        bare.constraints -= {each for each in bare.constraints if each.name == name}
-    return copy

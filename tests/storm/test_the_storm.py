@@ -18,10 +18,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from sqlalchemy import MetaData, update
+from sqlalchemy import update
 from structlog.testing import capture_logs
 
-from berthold.database import metadata
 from berthold.lab.storm.faults import FAULTS_WORDS
 from berthold.lab.storm.operations import OPERATORS_WORDS, USERS_WORDS
 from berthold.lab.storm.runs import (
@@ -35,7 +34,7 @@ from berthold.lab.storm.runs import (
     script,
     shortest,
 )
-from berthold.lab.strategies import scheduler_only, unguarded_metadata
+from berthold.lab.strategies import metadata_without, scheduler_only, unguarded_metadata
 from berthold.ledger import inventories, seats
 
 RUNS, PARTS = 100, 10
@@ -129,16 +128,6 @@ def found_out(sea: Sea, words: str, first: int, runs: int = 30) -> Broken:
     raise AssertionError(f"{runs} storms, and none has found {words!r}")
 
 
-def without(*names: str) -> MetaData:
-    """All tables, without some of their constraints."""
-    copy = MetaData()
-    for table in metadata.sorted_tables:
-        bare = table.to_metadata(copy)
-        for constraint in [each for each in bare.constraints if each.name in names]:
-            bare.constraints.discard(constraint)
-    return copy
-
-
 @contextmanager
 def without_seats_and_places(*kept: str) -> Iterator[Sea]:
     """The strategy of the bug report, for all policies but those that are `kept`."""
@@ -168,7 +157,8 @@ def test_a_ledger_that_looks_before_it_takes_capacity_is_found_out(monkeypatch: 
         .values(used=inventories.c.used + inventories.wanted)
     )
     monkeypatch.setattr(inventories, "USE", unguarded)
-    with closing(Sea(without("c1_capacity"), guarded=False)) as sea:
+    unbounded = metadata_without(lambda each: each.name == "c1_capacity")
+    with closing(Sea(unbounded, guarded=False)) as sea:
         assert found_out(sea, "raises the use of host", first=2).promise == "C1"
 
 

@@ -9,7 +9,7 @@ demo: a throw-away cloud.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Constraint, MetaData, func, select
@@ -21,15 +21,18 @@ from berthold.ledger.store import Tx
 GROUP_RULES = ("g1_", "g2_")
 
 
-def unguarded_metadata() -> MetaData:
-    """All tables, without the constraints that keep the group rules."""
+def metadata_without(dropped: Callable[[Constraint], bool]) -> MetaData:
+    """All tables, without these constraints."""
     copy = MetaData()
     for table in metadata.sorted_tables:
         bare = table.to_metadata(copy)
-        for constraint in list(bare.constraints):
-            if is_group_rule(constraint):
-                bare.constraints.discard(constraint)
+        bare.constraints -= {each for each in bare.constraints if dropped(each)}
     return copy
+
+
+def unguarded_metadata() -> MetaData:
+    """All tables, without the constraints that keep the group rules."""
+    return metadata_without(is_group_rule)
 
 
 def is_group_rule(constraint: Constraint) -> bool:
