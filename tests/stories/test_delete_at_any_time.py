@@ -147,20 +147,24 @@ def test_nothing_is_left(play: str, pytestconfig: pytest.Config) -> None:
     told = [f"## {title(PLAY[play])}", ""]
     told += ["| before | its owner sees | it holds | left |", "| --- | --- | --- | --- |"]
     told += rows(PLAY[play])
-    part = "\n".join(told) + "\n"
+    part = "\n".join(told)
     if pytestconfig.getoption("--tell"):
         write(part)
-    assert part in PAGE.read_text(), "it goes otherwise than the page tells; see pytest --tell"
+    assert parts()[title(PLAY[play])] == part, "it goes otherwise than the page tells; see pytest --tell"
 
 
 def write(part: str) -> None:
     """Put the part on the page, in the place of what was told of that move before."""
-    parts = PAGE.read_text().split("\n## ")[1:] if PAGE.exists() else []
-    kept = {each.splitlines()[0]: f"## {each.rstrip()}\n" for each in parts}
+    kept = parts() if PAGE.exists() else {}
     kept[part.splitlines()[0].removeprefix("## ")] = part
-    PAGE.write_text(HEAD + "".join(f"\n{kept[name]}" for name in map(title, MOVES) if name in kept))
+    PAGE.write_text(HEAD + "".join(f"\n{kept[name]}\n" for name in map(title, MOVES) if name in kept))
+
+
+def parts() -> dict[str, str]:
+    """What the page tells of each move, by its title."""
+    told = PAGE.read_text().split("\n## ")[1:]
+    return {each.splitlines()[0]: f"## {each.rstrip()}" for each in told}
 
 
 def test_the_page_tells_of_every_move_and_of_no_other() -> None:
-    parts = [each.splitlines()[0] for each in PAGE.read_text().split("\n## ")[1:]]
-    assert parts == [title(play) for play in MOVES]
+    assert list(parts()) == [title(play) for play in MOVES]
