@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.status import Status
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def doing(what: str) -> Status:
+    """Show what is being done while it takes long, on a terminal; a file or a pipe gets results only."""
+    return err.status(what)
 
 
 class Wrong(Exception):

@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from berthold import database
 from berthold.cli import home as homes
 from berthold.cli import options
-from berthold.cli.console import Wrong, out
+from berthold.cli.console import Wrong, doing, out
 from berthold.companions import quotas
 from berthold.lab.judge import judge, read_history
 from berthold.ledger import reading
@@ -33,7 +33,8 @@ def upgrade(database_url: options.Database = None, data: options.Data = homes.DE
     """
     url = database_url or homes.Home(data).database_url
     try:
-        database.upgrade(url)
+        with doing("The tables are being brought up to this version …"):
+            database.upgrade(url)
     except (ArgumentError, NoSuchModuleError, ImportError, OperationalError) as error:
         raise Wrong(f"the database cannot be brought up to date: {error}") from error
     out.print("The database is up to date.")
@@ -54,8 +55,9 @@ def audit_command(database_url: options.Database = None, data: options.Data = ho
     url = found(database_url, data)
     store = Store(url)
     try:
-        violations = [*store.read_now(audit), *store.read_now(quotas.audit)]
-        claims = store.read_now(reading.count_claims)
+        with doing("Every promise is being asked for …"):
+            violations = [*store.read_now(audit), *store.read_now(quotas.audit)]
+            claims = store.read_now(reading.count_claims)
     finally:
         store.close()
     for promise in dict.fromkeys(check.promise for check in CHECKS):
@@ -63,8 +65,9 @@ def audit_command(database_url: options.Database = None, data: options.Data = ho
         out.print(f"{promise:>4}  {'[bold red]violated[/]' if broken else '[green]ok[/]'}")
         for violation in broken:
             out.print(f"      {violation.says}", markup=False)
-    history = read_history(url)
-    findings = judge(history)
+    with doing("The placement history is being replayed …"):
+        history = read_history(url)
+        findings = judge(history)
     out.print(f"{claims} claims. {len(history)} events of the placement history replayed: ", end="")
     out.print(
         f"[bold red]{len(findings)} violations[/]" if findings else "[green]no promise was ever broken[/]"
