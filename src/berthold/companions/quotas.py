@@ -157,11 +157,11 @@ def charge(tx: Tx, project_id: str, **amounts: int) -> None:
             raise OverQuota(resource, more, of(tx, project_id, [resource])[resource])
 
 
-def need_room_for(tx: Tx, project_id: str, gigabytes: int) -> None:
-    """Whether one volume may be so large; raises `OverQuota`."""
-    usage = of(tx, project_id, ["per_volume_gigabytes"])["per_volume_gigabytes"]
-    if 0 <= usage.limit < gigabytes:
-        raise OverQuota("per_volume_gigabytes", gigabytes, usage)
+def need_room(tx: Tx, project_id: str, **amounts: int) -> None:
+    """Raise `OverQuota` where there is no room for so much of each, as far as can be seen. Takes nothing."""
+    for resource, usage in of(tx, project_id, amounts.keys()).items():
+        if 0 <= usage.limit < usage.used + amounts[resource]:
+            raise OverQuota(resource, amounts[resource], usage)
 
 
 def give_back(tx: Tx, project_id: str, **amounts: int) -> None:

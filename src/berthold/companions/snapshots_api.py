@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from berthold.companions import snapshots, volume
 from berthold.companions.http import Asked, Document, answer, nothing, page, stamp, yes
-from berthold.companions.volume_api import STAMP, Name, Pairs, check_project, listing
+from berthold.companions.volume_api import STAMP, Metadata, Name, Pairs, check_project, listing
 from berthold.errors import WrongState
 
 
@@ -33,10 +33,6 @@ class SnapshotChange(Struct):
 
 class SnapshotChangeBody(Struct):
     snapshot: SnapshotChange
-
-
-class Metadata(Struct):
-    metadata: Pairs
 
 
 def document_of(row: Row[Any]) -> Document:

@@ -270,7 +270,7 @@ def begin(tx: Tx, project_id: str, move_id: str | None, fields: dict[str, Any]) 
     row = tx.execute(made).one_or_none()
     if row is None:
         return tx.execute(select(volume).where(first)).one()
-    quotas.need_room_for(tx, project_id, row.size)
+    quotas.need_room(tx, project_id, per_volume_gigabytes=row.size)
     quotas.charge(tx, project_id, volumes=1, gigabytes=row.size)
     return row
 

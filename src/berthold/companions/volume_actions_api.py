@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from berthold.companions import volume, volume_changes
 from berthold.companions.http import Asked, Document, answer, nothing
-from berthold.companions.volume_api import Pairs, check_project
+from berthold.companions.volume_api import Metadata, Pairs, check_project
 from berthold.errors import Malformed, NotFound
 
 T = TypeVar("T")
@@ -29,10 +29,6 @@ class NewStatus(Struct):
     status: Literal["available", "in-use", "error"] | None = None
     attach_status: str | None = None
     migration_status: str | None = None
-
-
-class Metadata(Struct):
-    metadata: Pairs
 
 
 class OnePair(Struct):

@@ -64,6 +64,10 @@ class VolumeChangeBody(Struct):
     volume: VolumeChange
 
 
+class Metadata(Struct):
+    metadata: Pairs
+
+
 def fault(status: int, title: str, message: str) -> Document:
     """A failure as Cinder says it."""
     told: Document = {"code": status, "message": message}

@@ -44,10 +44,7 @@ def may_extend(tx: Tx, actor: Actor, volume_id: str, size: int) -> Row[Any]:
             f"New size for extend must be greater than current size. (current: {row.size},"
             f" extended: {size}, at most {LARGEST_GIB})"
         )
-    quotas.need_room_for(tx, row.project_id, size)
-    wanted, usage = size - row.size, quotas.of(tx, row.project_id, ["gigabytes"])["gigabytes"]
-    if 0 <= usage.limit < usage.used + wanted:
-        raise quotas.OverQuota("gigabytes", wanted, usage)
+    quotas.need_room(tx, row.project_id, per_volume_gigabytes=size, gigabytes=size - row.size)
     return row
 
 
