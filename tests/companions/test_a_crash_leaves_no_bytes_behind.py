@@ -45,15 +45,10 @@ def dying(four: Companions, monkeypatch: pytest.MonkeyPatch) -> Callable[[Corout
         with monkeypatch.context() as patch:
             patch.setattr(four.store, "write", die)
             patch.setattr("berthold.companions.files.Files.remove", lambda self, name: None)
-            patch.setattr("berthold.companions.snapshots.Snapshots.delete", nothing)
             with pytest.raises(Died):
                 asyncio.run(call)
 
     return run
-
-
-async def nothing(self: Any, snapshot_id: str) -> None:
-    """What a dead process does."""
 
 
 def volume(four: Companions) -> Coroutine[Any, Any, Any]:
