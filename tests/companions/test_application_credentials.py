@@ -139,6 +139,7 @@ def test_nobody_gives_on_more_than_he_has(cloud: Cloud) -> None:
     roles: Any
     for roles in ([{"name": "admin"}], [{"id": "nothing"}], [{"name": "reader"}, {"name": "no such"}], [{}]):
         assert ann.try_to_make(roles=roles).status_code == 400
+    assert "say which role" in ann.try_to_make(roles=[{}]).text
     reader = token_of(cloud, ann.make(roles=[{"name": "reader"}], unrestricted=True))
     assert ann.try_to_make(reader, name="more", roles=[{"name": "member"}]).status_code == 400
     less = ann.try_to_make(reader, name="less").json()["application_credential"]

@@ -131,6 +131,8 @@ def role_ids(tx: Tx, asked: Asked, wanted: list[Role]) -> list[str]:
         return list(mine.values())
     chosen = []
     for role in wanted:
+        if role.id is None and role.name is None:
+            raise Malformed("say which role: its id or its name")
         role_id = role.id if role.id in mine.values() else mine.get(role.name or "")
         if role_id is None:
             raise Malformed(f"you have no role {role.id or role.name} on this project to give on")
