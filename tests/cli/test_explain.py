@@ -36,7 +36,7 @@ def test_one_host_may_be_asked_about(berthold: Berthold, data: Path, web: tuple[
     assert ran.line("node1  refused")
     assert "node2" not in ran.text
     ran = berthold("explain", "server", web[1], "--host", "node9", "--data", data)
-    assert (ran.status, ran.error) == (1, "There is no host node9.")
+    assert (ran.status, ran.error) == (1, "There is no host node9. Without --host all are explained.")
 
 
 def test_the_last_move_is_told_with_what_it_met(

@@ -87,10 +87,10 @@ class AgentDoor:
         with self.store.bus.subscribe(f"asks:{take.host}", ENDS) as news:
             while True:
                 asks = await self._news_for(take)
-                left = until - self.store.clock.now()
-                if asks or left <= 0 or closed != self._closed:
+                remaining = until - self.store.clock.now()
+                if asks or remaining <= 0 or closed != self._closed:
                     return Asks(asks)
-                await news.wait(left)
+                await news.wait(remaining)
 
     def close(self) -> None:
         """Answer all who wait now: their requests would be cut off when the process ends."""

@@ -6,6 +6,7 @@ new host; 409 says why none does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
@@ -20,6 +21,7 @@ from berthold.errors import Malformed, NoValidHost
 from berthold.ledger import reading
 from berthold.ledger.store import Tx
 from berthold.moves import group_placing, group_status, together
+from berthold.moves.begin import By
 
 TO_HOST = "os_compute_api:os-server-groups:move:host"
 
@@ -56,7 +58,7 @@ async def _move(call: Call, group_id: str) -> None:
         raise NoValidHost(f"{nowhere.message}{each}", nowhere.reasons) from nowhere
 
 
-def _say(tx: Tx, call: Call, group_id: str, word: Any) -> None:
+def _say(tx: Tx, call: Call, group_id: str, word: Callable[[Tx, str, By], str]) -> None:
     reading.group(tx, group_id, call.scope)
     word(tx, group_id, by(call))
 

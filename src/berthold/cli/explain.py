@@ -162,7 +162,7 @@ class _Ask:
         if host is None:
             return look
         if not (one := look.of_host(host)).hosts:
-            raise Wrong(f"There is no host {host}.")
+            raise Wrong(f"There is no host {host}. Without --host all are explained.")
         return one
 
 

@@ -136,9 +136,10 @@ def _all_of_it(stage: Stage, group: str, home: str) -> None:
     """One request moves them all, and nobody joins meanwhile."""
     cloud, shell, screen = stage.cloud, stage.shell, stage.screen
     screen.act("+3", "One request moves the whole group; nobody joins meanwhile")
-    target = max(
+    servers = cloud.servers()
+    target = min(
         (host for host in cloud.hosts if host != home),
-        key=lambda host: -sum(server.host == host for server in cloud.servers()),
+        key=lambda host: sum(server.host == host for server in servers),
     )
     shell.run(f"berthold group move {group} --to {target} --data {cloud.home.path}")
     made = shell.run(
