@@ -162,10 +162,32 @@ def test_a_snapshot_on_a_full_disk_makes_no_image_and_the_server_runs_on(
         raise OSError(errno.EDQUOT, "quota of the disk")
 
     monkeypatch.setattr(os, "fsync", full)
-    world.store.write_now(begin.begin, "snapshot", server, world.by(), {"name": "snap", "metadata": {}})
+    begin_snapshot(world, server)
     world.settle()
     assert world.status(server).status == "ACTIVE"
     assert (things(world), world.rows("image"), world.picture()) == before
+
+
+def begin_snapshot(world: World, server: str) -> str:
+    wish = {"name": "snap", "metadata": {}}
+    return world.store.write_now(begin.begin, "snapshot", server, world.by(), wish)
+
+
+@pytest.mark.parametrize("on_volumes", [False, True])
+def test_a_snapshot_of_what_is_missing_makes_no_image_and_the_server_runs_on(
+    world: World, on_volumes: bool
+) -> None:
+    wish = wishes(world) if on_volumes else {"image_id": world.rows("image")[0]["id"]}
+    server = world.boot("web", **wish)
+    kept = world.companions.volumes.files if on_volumes else world.companions.images.files
+    for file in kept.directory.iterdir():
+        file.unlink()
+    before = things(world), world.rows("image"), world.rows("volume_snapshot"), world.picture()
+    move = begin_snapshot(world, server)
+    world.settle()
+    assert world.status(server).status == "ACTIVE"
+    assert "gone" in world.move(move)["failure"]["message"]
+    assert (things(world), world.rows("image"), world.rows("volume_snapshot"), world.picture()) == before
 
 
 # -- Neighbours that are not there --------------------------------------------------------
@@ -227,6 +249,19 @@ def test_an_attach_that_finds_the_volume_service_dead_leaves_the_server_as_it_wa
     world.store.write_now(begin.attach_volume, server, world.by(), lent(world))
     world.settle()
     assert [row["server_id"] for row in world.rows("volume_attachment")] == [server]
+
+
+def test_a_snapshot_that_finds_the_image_service_dead_leaves_no_image_once_it_is_back(world: World) -> None:
+    server = world.boot("web", image_id=world.rows("image")[0]["id"])
+    before, sound = (things(world), world.rows("image"), world.picture()), world.runner.neighbours
+    move = begin_snapshot(world, server)
+    dies(world, "images")
+    steps(world)
+    world.runner.neighbours = sound
+    world.settle()
+    assert REFUSES in world.move(move)["failure"]["message"]
+    assert world.status(server).status == "ACTIVE"
+    assert (things(world), world.rows("image"), world.picture()) == before
 
 
 def test_a_delete_waits_for_neighbours_that_are_dead_and_then_leaves_nothing(world: World) -> None:

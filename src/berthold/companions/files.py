@@ -61,7 +61,7 @@ class Files:
         try:
             return (self.directory / name).open("rb")
         except FileNotFoundError as gone:
-            raise Unavailable(f"the bytes of {name} are not in {self.directory.name}/") from gone
+            raise Unavailable(f"the bytes of {name} are gone from {self.directory.name}/") from gone
 
     def path(self, name: str) -> Path:
         return self.directory / name
@@ -72,7 +72,7 @@ class Files:
             try:
                 file = (self.directory / name).open("r+b", buffering=0)
             except FileNotFoundError as gone:
-                raise Unavailable(f"the bytes of {name} are not in {self.directory.name}/") from gone
+                raise Unavailable(f"the bytes of {name} are gone from {self.directory.name}/") from gone
             with file:
                 if file.seek(0, os.SEEK_END) < size:
                     file.truncate(size)
