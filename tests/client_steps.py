@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openstack_client import Said
-from running import Running, unfinished
+from running import REST_S, Running, unfinished
 
 
 class Like:
@@ -88,7 +88,9 @@ class Walk:
 
     def rest(self) -> None:
         self._cloud.api.at_rest()
-        while unfinished(self._cloud.home.database_url):
+        until = time.monotonic() + REST_S
+        while moves := unfinished(self._cloud.home.database_url):
+            assert time.monotonic() < until, f"still on the way after {REST_S} s: {moves}"
             time.sleep(0.02)
 
     def take(self, step: Step) -> None:
