@@ -163,7 +163,14 @@ def test_usage_is_what_servers_had_for_how_long(cloud: Any, fault: Any) -> None:
     assert [(set(each), each["tenant_id"]) for each in everybody] == [(SUMS, ANNS), (SUMS, BOBS)]
     detailed = cloud.get(f"/os-simple-tenant-usage?detailed=1&{period}").json["tenant_usages"]
     assert [each["instance_id"] for each in detailed[1]["server_usages"]] == [theirs]
-    assert cloud.get(f"/os-simple-tenant-usage/{'d' * 32}").json == {"tenant_usage": {}}
+    nothing = cloud.get(f"/os-simple-tenant-usage/{'d' * 32}?{period}").json["tenant_usage"]
+    assert set(nothing) == SUMS | {"server_usages"}
+    assert nothing == dict.fromkeys(SUMS, 0) | {
+        "tenant_id": "d" * 32,
+        "server_usages": [],
+        "start": mine["start"],
+        "stop": mine["stop"],
+    }
     fault(cloud.get(f"/os-simple-tenant-usage/{ANNS}?{period}", "bob"), 403)
     fault(cloud.get("/os-simple-tenant-usage", "ann"), 403)
     fault(cloud.get(f"/os-simple-tenant-usage/{ANNS}?start=2100-01-01&end=2001-01-01", "ann"), 400)

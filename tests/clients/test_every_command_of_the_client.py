@@ -289,6 +289,11 @@ OPERATOR = [
     step("aggregate delete racks"),
     step("aggregate list", []),
     step("usage show", {"Project": UUID, "Servers": FILLED, "CPU Hours": FILLED, "RAM MB-Hours": FILLED}),
+    # As a table, in which it has to be numbers: in JSON the client shows what it was given.
+    step(
+        "usage show --start 2001-01-01 --end 2001-01-02 -f table",
+        Like(r".*\| Servers +\| 0 +\|\n\| RAM MB-Hours +\| 0.00 +\|\n\| CPU Hours +\| 0.00 +\|.*"),
+    ),
     step("quota set --instances 50 admin"),
     step("quota show --compute -c Resource -c Limit -f value", Like(r"instances 50\ncores \d+\nram \d+\n.*")),
     step("quota show -f value", Like(r"instances 50\n.*per-volume-gigabytes -1")),
