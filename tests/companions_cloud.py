@@ -16,6 +16,7 @@ from berthold.companions.app import companions_app
 from berthold.companions.logins import EmbeddedIdentity
 from berthold.ledger.schema import metadata
 from berthold.ledger.store import Store
+from berthold.settings import Settings
 
 KEY = b"k" * 32
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -24,9 +25,9 @@ CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 class Cloud:
     """The companions in memory, and requests to them."""
 
-    def __init__(self, directory: Path, store: Store | None = None) -> None:
+    def __init__(self, directory: Path, store: Store | None = None, settings: Settings | None = None) -> None:
         self.clock = SeededClock(7)
-        self.store = store or Store("sqlite://", clock=self.clock)
+        self.store = store or Store("sqlite://", clock=self.clock, settings=settings)
         if store is None:
             metadata.create_all(self.store.writer)
         whole = build(self.store, directory, KEY)

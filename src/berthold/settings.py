@@ -59,8 +59,19 @@ class Settings:
     quota_ram: int = 8_000_000
     quota_server_groups: int = 1000
     quota_server_group_members: int = 1000
+    # The same of the embedded block storage and network services. The largest volume counts nothing.
+    quota_volumes: int = 1000
+    quota_snapshots: int = 1000
+    quota_gigabytes: int = 100_000
+    quota_per_volume_gigabytes: int = -1
+    quota_network: int = 100
+    quota_subnet: int = 100
+    quota_port: int = 5000
 
     def __post_init__(self) -> None:
         assert 0 < self.lease_s <= 5, "lease_s: promise M4 needs a lease of at most 5 seconds"
         assert 0 <= self.wait_s <= self.wait_max_s, "wait_s: it is from 0 to wait_max_s"
         assert 0 < self.scan_s <= 1, "scan_s: promise M4 needs a scan every second at least"
+        for name, value in vars(self).items():
+            if name.startswith("quota_"):
+                assert value >= -1, f"{name}: -1 is for no limit, and less than that is none"

@@ -12,7 +12,6 @@ from sqlalchemy import delete, select
 
 from berthold.companions.http import stamp
 from berthold.companions.identity_api import STAMP
-from berthold.companions.logins import TOKEN_SECONDS
 from berthold.companions.schema import identity_assignment, identity_credential
 from berthold.ledger.store import Store
 from companions_cloud import Cloud
@@ -187,7 +186,7 @@ def test_it_ends_at_its_time_and_so_does_its_token(cloud: Cloud) -> None:
     assert not opens(cloud, token)
     assert log_in(cloud, id=made["id"], secret=made["secret"]).status_code == 401
     assert opens(cloud, lasting)
-    cloud.clock.advance(TOKEN_SECONDS)
+    cloud.clock.advance(cloud.store.settings.token_s)
     assert not opens(cloud, lasting)
 
 

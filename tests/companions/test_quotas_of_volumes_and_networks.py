@@ -18,6 +18,7 @@ from berthold.database import migrations, upgrade
 from berthold.errors import Malformed, Refused
 from berthold.ledger.store import Store, Tx, engine_for
 from berthold.neighbours import Actor
+from berthold.settings import Settings
 from companions_cloud import Cloud
 from races import processes, race, writing
 
@@ -262,6 +263,66 @@ def test_what_is_limited_by_default_and_what_is_not_is_said(cloud: Cloud) -> Non
     for path in (networks, f"{networks}/default"):
         said = cloud.ask("GET", path, ann).json()["quota"]
         assert {name: said[name] for name in said if name != "project_id"} == of_networks
+
+
+def test_the_defaults_are_settings_for_whoever_makes_something(tmp_path: Path) -> None:
+    few = Settings(
+        quota_volumes=2,
+        quota_snapshots=0,
+        quota_gigabytes=3,
+        quota_per_volume_gigabytes=2,
+        quota_network=1,
+        quota_subnet=1,
+        quota_port=2,
+    )
+    cloud = Cloud(tmp_path, settings=few)
+    ann, admin = cloud.tenant("ann"), cloud.log_in()
+    project = project_of(cloud, ann)
+    volumes, networks = paths(project)
+    of_volumes = {"volumes": 2, "snapshots": 0, "gigabytes": 3, "per_volume_gigabytes": 2, "backups": -1}
+    of_networks = {"network": 1, "subnet": 1, "port": 2, "router": -1}
+    for path, noun, most in (
+        (volumes, "quota_set", of_volumes),
+        (f"{volumes}/defaults", "quota_set", of_volumes),
+        (networks, "quota", of_networks),
+        (f"{networks}/default", "quota", of_networks),
+    ):
+        assert cloud.ask("GET", path, ann).json()[noun].items() >= most.items()
+
+    def made(path: str, noun: str, **wish: Any) -> tuple[int, Any]:
+        answer = cloud.ask("POST", path, ann, json={noun: wish})
+        return answer.status_code, answer.json()
+
+    assert made("/volume/v3/volumes", "volume", size=3)[0] == 413
+    disks = [made("/volume/v3/volumes", "volume", size=size) for size in (1, 1, 1)]
+    assert [status for status, _ in disks] == [202, 202, 413]
+    first = disks[0][1]["volume"]["id"]
+    assert made("/volume/v3/snapshots", "snapshot", volume_id=first)[0] == 413
+    with pytest.raises(OverQuota, match="Maximum number of volumes allowed"):
+        asyncio.run(cloud.four.volumes.create(project, "m", name="root", size=1))
+
+    status, answer = made("/network/v2.0/networks", "network", name="n")
+    on = answer["network"]["id"]
+    assert (status, made("/network/v2.0/networks", "network", name="m")[0]) == (201, 409)
+    subnets = [
+        made("/network/v2.0/subnets", "subnet", network_id=on, cidr=cidr, ip_version=4)[0]
+        for cidr in ("10.0.0.0/24", "10.0.1.0/24")
+    ]
+    assert subnets == [201, 409]
+    assert made("/network/v2.0/ports", "port", network_id=on)[0] == 201
+    with pytest.raises(OverQuota, match="'port'"):
+        asyncio.run(cloud.four.networks.plug(project, "s", "m", [{"uuid": on}, {"uuid": on}]))
+
+    assert cloud.ask("PUT", networks, admin, json={"quota": {"port": 9}}).status_code == 200
+    assert cloud.ask("DELETE", networks, admin).status_code == 204
+    assert cloud.ask("GET", networks, ann).json()["quota"]["port"] == 2
+    assert sound(cloud.store)
+    cloud.store.close()
+
+
+def test_a_default_that_is_no_limit_stops_the_start() -> None:
+    with pytest.raises(AssertionError, match="quota_port"):
+        Settings(quota_port=-2)
 
 
 def filled(four: Companions, size: int) -> Row[Any]:

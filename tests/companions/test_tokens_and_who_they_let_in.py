@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from berthold.companions import identity
-from berthold.companions.logins import REMEMBERED_SECONDS, TOKEN_SECONDS, EmbeddedIdentity
+from berthold.companions.logins import REMEMBERED_SECONDS, EmbeddedIdentity
 from berthold.companions.schema import identity_domain
 from berthold.errors import Unauthenticated
+from berthold.settings import Settings
 from companions_cloud import CHEAP, KEY, Cloud
 
 
@@ -30,7 +32,16 @@ def test_who_is_said_by_the_token_with_implied_roles(cloud: Cloud) -> None:
     assert (actor.user_name, actor.project_name) == ("ann", "ann")
     assert actor.roles == {"member", "reader"}
     assert not actor.is_admin
-    assert actor.token_expires_at == cloud.clock.now() + TOKEN_SECONDS
+    assert actor.token_expires_at == cloud.clock.now() + cloud.store.settings.token_s
+
+
+def test_a_token_lasts_as_long_as_it_is_set_to(tmp_path: Path) -> None:
+    cloud = Cloud(tmp_path, settings=Settings(token_s=60.0))
+    token = cloud.log_in()
+    assert not refused(cloud, token)
+    cloud.clock.advance(61)
+    assert refused(cloud, token)
+    cloud.store.close()
 
 
 @pytest.mark.parametrize(
@@ -68,7 +79,7 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(cloud: Cloud, monkeypatch:
 def test_a_token_ends_with_its_time_or_when_it_is_given_back(cloud: Cloud) -> None:
     token = cloud.log_in()
     assert not refused(cloud, token)
-    cloud.clock.advance(TOKEN_SECONDS)
+    cloud.clock.advance(cloud.store.settings.token_s)
     assert refused(cloud, token)
 
     token = cloud.log_in()

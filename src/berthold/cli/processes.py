@@ -100,7 +100,7 @@ async def _up(
     home: Home, listener: socket.socket, ground: Ground, drivers: list[Simulated], settings: Settings
 ) -> bool:
     address = _address(listener)
-    with _store(home.database_url) as store:
+    with _store(home.database_url, settings) as store:
         four = await _companions(home, store)
         door = AgentDoor(store)
         daemons = [Daemon(door, driver, ground.journal(driver.name)) for driver in drivers]
@@ -151,7 +151,7 @@ async def _api(home: Home, url: str, listener: socket.socket, settings: Settings
     address = _address(listener)
     if not home.clouds_yaml.exists():
         home.write_clouds_yaml(address)
-    with _store(url) as store:
+    with _store(url, settings) as store:
         four = await _companions(home, store)
         door = AgentDoor(store)
         web = cloud.Web(cloud.application(four, settings, door, home.agents_token()), listener, door.close)
@@ -183,7 +183,7 @@ def conductor(
 
 
 async def _conductor(home: Home, url: str, name: str, settings: Settings) -> bool:
-    with _store(url) as store:
+    with _store(url, settings) as store:
         four = companions_of.build(store, home.path, home.token_key())
         return await cloud.run([Conductor(store, four.neighbours, settings, name)])
 
@@ -254,9 +254,9 @@ def pace_of(word: str) -> HostPace:
 
 
 @contextmanager
-def _store(url: str) -> Iterator[Store]:
+def _store(url: str, settings: Settings) -> Iterator[Store]:
     """The database; on PostgreSQL other processes hear what is told here, and tell it here."""
-    store = Store(url)
+    store = Store(url, settings=settings)
     notifier = Notifier(url, store.bus) if url.startswith("postgresql") else None
     if notifier:
         notifier.start()

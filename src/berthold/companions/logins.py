@@ -27,7 +27,6 @@ from berthold.errors import Unauthenticated
 from berthold.ledger.store import Store, Tx, clock_of
 from berthold.neighbours import Actor
 
-TOKEN_SECONDS = 12 * 3600.0
 REMEMBERED_SECONDS = 5.0
 REMEMBERED_TOKENS = 10_000
 HASHER = PasswordHasher()
@@ -60,17 +59,9 @@ class Bearer:
 class EmbeddedIdentity:
     """`neighbours.Identity` on our own tables, and logging in."""
 
-    def __init__(
-        self,
-        store: Store,
-        token_key: bytes,
-        *,
-        lifetime: float = TOKEN_SECONDS,
-        hasher: PasswordHasher = HASHER,
-    ) -> None:
+    def __init__(self, store: Store, token_key: bytes, *, hasher: PasswordHasher = HASHER) -> None:
         self.store = store
         self._seal = Seal(token_key)
-        self._lifetime = lifetime
         self._hasher = hasher
         self._remembered: dict[str, tuple[float, Bearer]] = {}
 
@@ -175,7 +166,7 @@ class EmbeddedIdentity:
     ) -> tuple[str, Bearer]:
         """A token that lasts as long as all do, or until `until` if that is sooner."""
         moment = self.store.clock.now()
-        ends = moment + self._lifetime
+        ends = moment + self.store.settings.token_s
         ticket = Ticket(
             id=self.store.clock.new_id(),
             user_id=user_id,

@@ -27,7 +27,7 @@ from berthold.companions.network_api import (
     show_subnet,
     versions,
 )
-from berthold.companions.quotas import NETWORK_LIMITS
+from berthold.companions.quotas import OF_NETWORKS
 from berthold.companions.schema import network_port
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger.store import Tx
@@ -194,7 +194,7 @@ async def list_extensions(asked: Asked) -> Response:
 
 async def usage(asked: Asked) -> dict[str, quotas.Usage]:
     await asked.need_project(asked.path["id"])
-    return await asked.four.store.read(quotas.of, asked.path["id"], tuple(NETWORK_LIMITS))
+    return await asked.four.store.read(quotas.of, asked.path["id"], OF_NETWORKS)
 
 
 async def show_quota(asked: Asked) -> Response:
@@ -204,7 +204,8 @@ async def show_quota(asked: Asked) -> Response:
 
 async def show_default_quota(asked: Asked) -> Response:
     await asked.need_project(asked.path["id"])
-    return answer({"quota": {"project_id": asked.path["id"], **NETWORK_LIMITS}})
+    limits = quotas.defaults(asked.four.store.settings, OF_NETWORKS)
+    return answer({"quota": {"project_id": asked.path["id"], **limits}})
 
 
 async def show_quota_use(asked: Asked) -> Response:
@@ -219,7 +220,7 @@ async def change_quota(asked: Asked) -> Response:
     await asked.need_project(asked.path["id"])
     wish = (await asked.body(NewLimits)).quota
     limits = {name: value for name, value in wish.items() if name not in NOT_LIMITS}
-    if unknown := sorted(limits.keys() - NETWORK_LIMITS.keys()):
+    if unknown := sorted(limits.keys() - set(OF_NETWORKS)):
         raise Malformed(f"Unrecognized attribute(s) '{', '.join(unknown)}'")
     wanted, checked = quotas.limits_from(limits), wish.get("check_limit") is True
     project_id = asked.path["id"]
@@ -230,7 +231,7 @@ async def change_quota(asked: Asked) -> Response:
 async def reset_quota(asked: Asked) -> Response:
     """The default limits again; of a project that was removed, too."""
     asked.need_admin()
-    await asked.four.store.write(quotas.reset_limits, asked.path["id"], tuple(NETWORK_LIMITS))
+    await asked.four.store.write(quotas.reset_limits, asked.path["id"], OF_NETWORKS)
     return nothing()
 
 

@@ -23,32 +23,23 @@ from berthold.companions.schema import (
 )
 from berthold.errors import Malformed, Refused
 from berthold.ledger.audit import Violation
-from berthold.ledger.store import Tx, greatest, insert
+from berthold.ledger.store import Tx, greatest, insert, settings_of
+from berthold.settings import Settings
 
 NO_LIMIT = 2**62
-# What each service has a limit for, and what that is until somebody sets another (-1: none). Of what
-# is not offered here there is never any, so its limit is kept whatever it is.
-VOLUME_LIMITS = {
-    "volumes": 1000,
-    "snapshots": 1000,
-    "gigabytes": 100_000,
-    "per_volume_gigabytes": -1,
-    "backups": -1,
-    "backup_gigabytes": -1,
-    "groups": -1,
-}
-NETWORK_LIMITS = {
-    "network": 100,
-    "subnet": 100,
-    "port": 5000,
-    "floatingip": -1,
-    "rbac_policy": -1,
-    "router": -1,
-    "security_group": -1,
-    "security_group_rule": -1,
-    "subnetpool": -1,
-}
-DEFAULTS = {**VOLUME_LIMITS, **NETWORK_LIMITS}
+# What each service has a limit for.
+NOT_OFFERED_VOLUMES = ("backups", "backup_gigabytes", "groups")
+NOT_OFFERED_NETWORKS = (
+    "floatingip",
+    "rbac_policy",
+    "router",
+    "security_group",
+    "security_group_rule",
+    "subnetpool",
+)
+OF_VOLUMES = ("volumes", "snapshots", "gigabytes", "per_volume_gigabytes", *NOT_OFFERED_VOLUMES)
+OF_NETWORKS = ("network", "subnet", "port", *NOT_OFFERED_NETWORKS)
+NOT_OFFERED = frozenset((*NOT_OFFERED_VOLUMES, *NOT_OFFERED_NETWORKS))
 
 
 # What every create needs, built once: one more, and one less.
@@ -91,7 +82,7 @@ def said(resource: str, wanted: int, usage: Usage) -> str:
         )
     if resource == "per_volume_gigabytes":
         return f"Requested volume size {wanted}G is larger than maximum allowed limit {usage.limit}G."
-    if resource in VOLUME_LIMITS:
+    if resource in OF_VOLUMES:
         return f"Maximum number of {resource} allowed ({usage.limit}) exceeded for quota '{resource}'."
     more = f"{usage.used} of {usage.limit} are in use, and {wanted} more asked for."
     return f"Quota exceeded for resources: ['{resource}']: {more}"
@@ -100,13 +91,27 @@ def said(resource: str, wanted: int, usage: Usage) -> str:
 # -- Looking ------------------------------------------------------------------------------
 
 
+def default(settings: Settings, resource: str) -> int:
+    """What a project may have until somebody sets another limit; -1 for none. Of what is not offered there
+    is never any, so a limit of it is kept whatever it is."""
+    limit: int = -1 if resource in NOT_OFFERED else getattr(settings, f"quota_{resource}")
+    return limit
+
+
+def defaults(settings: Settings, resources: Collection[str]) -> dict[str, int]:
+    """What a project may have of each until somebody sets another limit."""
+    return {each: default(settings, each) for each in resources}
+
+
 def of(tx: Tx, project_id: str, resources: Collection[str]) -> dict[str, Usage]:
     """What the project uses and may use of each."""
     wanted = select(companion_quota).where(
         companion_quota.c.project_id == project_id, companion_quota.c.resource.in_(resources)
     )
     kept = {row.resource: Usage(row.used, _as_limit(row.maximum)) for row in tx.execute(wanted)}
-    return {each: kept.get(each, Usage(0, DEFAULTS[each])) for each in resources}
+    return {
+        each: kept.get(each, Usage(0, limit)) for each, limit in defaults(settings_of(tx), resources).items()
+    }
 
 
 def audit(tx: Tx) -> list[Violation]:
@@ -206,7 +211,7 @@ def reset_limits(tx: Tx, project_id: str, resources: Collection[str]) -> None:
     """The project has the default limits again; what is used stays counted, and nothing is kept of a
     project that had no others."""
     for resource in sorted(resources):
-        _write_limit(tx, project_id, resource, DEFAULTS[resource])
+        _write_limit(tx, project_id, resource, default(settings_of(tx), resource))
 
 
 def _write_limit(tx: Tx, project_id: str, resource: str, limit: int, *, not_below_use: bool = False) -> bool:
@@ -220,7 +225,7 @@ def _write_limit(tx: Tx, project_id: str, resource: str, limit: int, *, not_belo
 
 
 def _ensure(tx: Tx, project_id: str, resource: str) -> None:
-    limit = DEFAULTS[resource]
+    limit = default(settings_of(tx), resource)
     number = NO_LIMIT if limit < 0 else limit
     fields: dict[str, Any] = {"project_id": project_id, "resource": resource}
     made = insert(tx, companion_quota).values(**fields, used=0, maximum=number, ceiling=number)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from berthold.companions import quotas, snapshots_api
 from berthold.companions.http import Asked, Document, Route, answer, nothing, yes
-from berthold.companions.quotas import VOLUME_LIMITS
+from berthold.companions.quotas import OF_VOLUMES
 from berthold.companions.volume_actions_api import (
     act,
     add_metadata,
@@ -86,7 +86,7 @@ async def show_quota(asked: Asked) -> Response:
     """What a project may have; its own member may ask, or an administrator."""
     check_project(asked)
     await asked.need_project(asked.path["id"])
-    usage = await asked.four.store.read(quotas.of, asked.path["id"], tuple(VOLUME_LIMITS))
+    usage = await asked.four.store.read(quotas.of, asked.path["id"], OF_VOLUMES)
     quota: Document = {"id": asked.path["id"]}
     for name, each in usage.items():
         detail = {"limit": each.limit, "in_use": each.used, "reserved": 0, "allocated": 0}
@@ -99,7 +99,8 @@ async def show_default_quota(asked: Asked) -> Response:
     check_project(asked)
     if asked.actor.is_admin:
         await asked.need_project(asked.path["id"])
-    return answer({"quota_set": {"id": asked.path["id"], **VOLUME_LIMITS}})
+    limits = quotas.defaults(asked.four.store.settings, OF_VOLUMES)
+    return answer({"quota_set": {"id": asked.path["id"], **limits}})
 
 
 async def change_quota(asked: Asked) -> Response:
@@ -108,11 +109,11 @@ async def change_quota(asked: Asked) -> Response:
     await asked.need_project(asked.path["id"])
     wish = (await asked.body(NewLimits)).quota_set
     limits = {name: value for name, value in wish.items() if name not in NOT_LIMITS}
-    if unknown := sorted(limits.keys() - VOLUME_LIMITS.keys()):
+    if unknown := sorted(limits.keys() - set(OF_VOLUMES)):
         raise Malformed(f"Bad key(s) in quota set: {', '.join(unknown)}")
     wanted = quotas.limits_from(limits)
     await asked.four.store.write(quotas.set_limits, asked.path["id"], wanted)
-    usage = await asked.four.store.read(quotas.of, asked.path["id"], tuple(VOLUME_LIMITS))
+    usage = await asked.four.store.read(quotas.of, asked.path["id"], OF_VOLUMES)
     return answer({"quota_set": {name: each.limit for name, each in usage.items()}})
 
 
@@ -120,7 +121,7 @@ async def reset_quota(asked: Asked) -> Response:
     """The default limits again; of a project that was removed, too."""
     check_project(asked)
     asked.need_admin()
-    await asked.four.store.write(quotas.reset_limits, asked.path["id"], tuple(VOLUME_LIMITS))
+    await asked.four.store.write(quotas.reset_limits, asked.path["id"], OF_VOLUMES)
     return nothing(200)
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import MetaData
 
 from berthold.clock import Clock
 from berthold.ledger.store import Statement, Store, Tx
+from berthold.settings import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,8 +49,8 @@ class LabStore(Store):
     While `switching` every transaction is a `Turn`.
     """
 
-    def __init__(self, clock: Clock, url: str = "sqlite://") -> None:
-        super().__init__(url, clock=clock)
+    def __init__(self, clock: Clock, url: str = "sqlite://", settings: Settings | None = None) -> None:
+        super().__init__(url, clock=clock, settings=settings)
         self.inline = True
         self.switching = False
 

@@ -80,7 +80,7 @@ class World:
     ) -> None:
         self.clock = SeededClock(seed)
         self.settings = settings or Settings()
-        self.store = LabStore(self.clock, url)
+        self.store = LabStore(self.clock, url, self.settings)
         self.store.make(tables)
         self.ground = Ground(":memory:", clock=self.clock)
         self.door = AgentDoor(self.store)

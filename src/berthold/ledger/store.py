@@ -32,6 +32,7 @@ from berthold.clock import Clock, SystemClock
 from berthold.errors import Unavailable
 from berthold.ledger import calls
 from berthold.ledger.bus import Bus
+from berthold.settings import Settings
 
 Tx = Connection
 Statement = Select[Any]
@@ -86,10 +87,18 @@ class Again(Exception):
 class Store:
     """The door to the database. `url` is SQLAlchemy's; `sqlite://` is in memory."""
 
-    def __init__(self, url: str, *, clock: Clock | None = None, bus: Bus | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        bus: Bus | None = None,
+        settings: Settings | None = None,
+    ) -> None:
         self.url = url
         self.clock: Clock = clock or SystemClock()
         self.bus = bus or Bus()
+        self.settings = settings or Settings()
         self.inline = url == "sqlite://"
         self.writer = engine_for(url, "IMMEDIATE")
         self.reader = self.writer
@@ -129,8 +138,7 @@ class Store:
             committing = False
             try:
                 with self.writer.connect() as tx:
-                    tx.info["clock"] = self.clock
-                    tx.info["topics"] = topics
+                    tx.info.update(clock=self.clock, settings=self.settings, topics=topics)
                     with tx.begin():
                         result = f(tx, *args, **kwargs)
                         committing = True
@@ -159,7 +167,7 @@ class Store:
         for left in reversed(range(READ_TRIES)):
             try:
                 with self.reader.connect() as tx:
-                    tx.info["clock"] = self.clock
+                    tx.info.update(clock=self.clock, settings=self.settings)
                     with tx.begin():
                         return f(tx, *args, **kwargs)
             except DBAPIError as error:
@@ -208,6 +216,12 @@ def clock_of(tx: Tx) -> Clock:
     """Where this transaction's ids, moments and random choices come from."""
     clock: Clock = tx.info["clock"]
     return clock
+
+
+def settings_of(tx: Tx) -> Settings:
+    """How the cloud behaves whose transaction this is."""
+    settings: Settings = tx.info["settings"]
+    return settings
 
 
 def moment(tx: Tx) -> float:
