@@ -57,7 +57,7 @@ def _prepare(tx: Tx, hosts: int, count: int) -> list[Job]:
 
 
 def _jobs(tx: Tx, stock: Stock) -> list[Job]:
-    """As `turns.look` shows each move to its runner, but read all at once."""
+    """As `sight.look` shows each move to its runner, but read all at once."""
     found = {
         table.name: {row["id"]: dict(row) for row in tx.execute(table.select()).mappings()}
         for table in (schema.move, schema.server)

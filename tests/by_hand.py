@@ -15,8 +15,8 @@ from berthold.ledger.store import Tx
 from berthold.moves import begin, placing
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Place
+from berthold.moves.sight import scene_of
 from berthold.moves.status import line_of, migration_status
-from berthold.moves.turns import scene_of
 from berthold.scheduler.candidates import rank
 
 MakeWorld = Callable[..., World]

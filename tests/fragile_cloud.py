@@ -16,7 +16,7 @@ from typing import Any
 
 from berthold.cli import processes
 from berthold.ledger import moves
-from berthold.moves import turns
+from berthold.moves import sight
 from berthold.moves.outcome import Outcome
 from berthold.moves.runner import Runner
 from berthold.settings import Settings
@@ -32,7 +32,7 @@ async def fragile_step(self: Runner, lease: moves.Lease, *seen: Any, **known: An
     if order().exists():
         self.at_once, seen = False, ()  # else it might not stop at this line
         playbook, line = order().read_text().split()
-        move: Any = (await self.store.read(turns.look, lease)).scene.move
+        move: Any = (await self.store.read(sight.look, lease)).scene.move
         if move["playbook"] == playbook and move["line"] == int(line):
             os.kill(os.getpid(), signal.SIGKILL)
     return await step(self, lease, *seen, **known)

@@ -19,7 +19,7 @@ import pytest
 from berthold.errors import Unavailable, WrongState
 from berthold.lab.world import World, now
 from berthold.ledger import schema
-from berthold.moves import begin, turns
+from berthold.moves import begin, runner
 from berthold.moves.runner import Runner
 from by_hand import Halfway, MakeWorld, ended, holds, outcome, shown, step_until
 
@@ -83,7 +83,7 @@ def test_the_watcher_loses_the_database(
     def gone(*_: Any, **__: Any) -> None:
         raise Unavailable("the database does not answer; try again in a moment")
 
-    monkeypatch.setattr(turns, "look", gone)
+    monkeypatch.setattr(runner, "look", gone)
     with pytest.raises(Unavailable):
         world.step(move)
     monkeypatch.undo()

@@ -25,7 +25,7 @@ from berthold.lab.turns import called
 from berthold.lab.world import World
 from berthold.ledger import claims, hosts, inventories, moves, queue, servers
 from berthold.ledger.store import Store, Tx, announce
-from berthold.moves import turns, twin
+from berthold.moves import sight, turns, twin
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Scene
 from by_hand import under_way
@@ -58,7 +58,7 @@ def staged(world: World, group: str | None, others: int = 1) -> Stage:
 
 
 def at_place(world: World, server: str, lease: moves.Lease) -> Stage:
-    seen = world.store.read_now(turns.look, lease).scene
+    seen = world.store.read_now(sight.look, lease).scene
     taken = {claim["host_id"] for claim in world.rows("claim")}
     free = next(name for name in world.agents if world.host_id(name) not in taken)
     want = claims.Want(server, world.host_id(free), RESOURCES, lease.move_id, 1)
@@ -343,7 +343,7 @@ def test_who_has_waited_takes_the_steps(world: World) -> None:
     stage = staged(world, None)
     waits = {"since": 1.0, "message": "", "hosts": {}}
     stage.change(moves.remember, stage.lease.move_id, {**stage.seen.facts, "waits": waits})
-    stage.seen = stage.world.store.read_now(turns.look, stage.lease).scene
+    stage.seen = stage.world.store.read_now(sight.look, stage.lease).scene
     found, granted = by_twin(stage)
     assert found == by_steps(stage)
     assert not granted

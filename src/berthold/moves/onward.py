@@ -15,7 +15,8 @@ from berthold.ledger import moves, outbox
 from berthold.ledger.store import Tx
 from berthold.moves.outcome import Outcome
 from berthold.moves.playbook import Ask, Call, Write
-from berthold.moves.turns import can_act, end_line, errands, hold, is_aborted, line_of
+from berthold.moves.sight import can_act, errands, hold, is_aborted, line_of
+from berthold.moves.turns import end_line
 
 
 def and_on(tx: Tx, lease: moves.Lease, turn: Callable[..., Outcome], *args: Any) -> Outcome:

@@ -20,7 +20,7 @@ from berthold.ledger.store import Store
 from berthold.moves import onward, placing, turns
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble
 from berthold.moves.playbook import Ask, Call, Place, Scene, Write
-from berthold.moves.turns import Sight
+from berthold.moves.sight import Sight, can_act, can_return, errands, is_aborted, line_of, look
 from berthold.moves.watch import Watch
 from berthold.neighbours import Neighbours
 from berthold.settings import Settings
@@ -54,7 +54,7 @@ class Runner:
         """
         if answered and self.at_once and (outcome := await self._answered(lease)) is not None:
             return outcome
-        sight = Sight(seen) if seen else await self.store.read(turns.look, lease)
+        sight = Sight(seen) if seen else await self.store.read(look, lease)
         scene = sight.scene
         try:
             if not sight.all_sent:
@@ -65,7 +65,7 @@ class Runner:
         except Stale:
             raise
         except Exception as error:
-            if isinstance(error, Unavailable) and not isinstance(turns.line_of(scene), Call):
+            if isinstance(error, Unavailable) and not isinstance(line_of(scene), Call):
                 raise
             return await self._unforeseen(lease, scene, Trouble.of(error))
 
@@ -91,7 +91,7 @@ class Runner:
 
     async def _unforeseen(self, lease: moves.Lease, scene: Scene, trouble: Trouble) -> Outcome:
         """The line's own code failed. At the line that decides its asks may have been done all the same."""
-        line = turns.line_of(scene)
+        line = line_of(scene)
         if scene.move["state"] == "undoing" or not (isinstance(line, Ask) and line.decides):
             return await self._trouble(lease, scene, trouble)
         if scene.facts.get("locating"):
@@ -101,9 +101,9 @@ class Runner:
     # -- Forward --------------------------------------------------------------------------
 
     async def _forward(self, lease: moves.Lease, sight: Sight) -> Outcome:
-        if turns.is_aborted(sight.scene) and not _has_decided(sight):
+        if is_aborted(sight.scene) and not _has_decided(sight):
             return await self._abort(lease, sight)
-        match turns.line_of(sight.scene):
+        match line_of(sight.scene):
             case Write():
                 return await self._end(lease, turns.write_line)
             case Place() as line:
@@ -117,7 +117,7 @@ class Runner:
 
     async def _abort(self, lease: moves.Lease, sight: Sight) -> Outcome:
         """Turn back; from the line that decides, only if the agents say that the guest has not moved."""
-        scene, line = sight.scene, turns.line_of(sight.scene)
+        scene, line = sight.scene, line_of(sight.scene)
         trouble = Trouble("it was aborted", trace=f"aborted while it was to {line.name}")
         if not (isinstance(line, Ask) and line.decides):
             return await self._trouble(lease, scene, trouble)
@@ -136,7 +136,7 @@ class Runner:
             raise
 
     async def _ask(self, lease: moves.Lease, sight: Sight) -> Outcome:
-        scene, line = sight.scene, turns.line_of(sight.scene)
+        scene, line = sight.scene, line_of(sight.scene)
         assert isinstance(line, Ask)
         if scene.facts.get("locating"):
             return await self._located(lease, sight)
@@ -152,8 +152,8 @@ class Runner:
     def _problem(self, sight: Sight, line: Ask) -> Trouble | None:
         """Why the line's asks will not all be answered well, if that is so."""
         scene = sight.scene
-        for _, host_id in turns.errands(scene):
-            if turns.can_return(scene) and not turns.can_act(scene, host_id):
+        for _, host_id in errands(scene):
+            if can_return(scene) and not can_act(scene, host_id):
                 name = scene.host_name(host_id) or host_id
                 message = "a host that is needed was fenced"
                 return Trouble.at_host(message, {name: "fenced"}, f"{name} is fenced", again=True)
@@ -162,7 +162,7 @@ class Runner:
             if ask.state == "done" and not ask.answer.get("ok"):
                 reason = ask.answer.get("reason") or "it did not say why"
                 return Trouble.refused(name, ask.verb, reason, again=True)
-            if ask.state == "open" and turns.can_return(scene) and (why := self._overdue(sight, ask, line)):
+            if ask.state == "open" and can_return(scene) and (why := self._overdue(sight, ask, line)):
                 return Trouble.overdue(name, ask.verb, why)
         return None
 
@@ -200,7 +200,7 @@ class Runner:
     # -- Back -----------------------------------------------------------------------------
 
     async def _back(self, lease: moves.Lease, sight: Sight) -> Outcome:
-        scene, line = sight.scene, turns.line_of(sight.scene)
+        scene, line = sight.scene, line_of(sight.scene)
         if isinstance(line, Call) and callable(line.undo) and not scene.facts.get("again"):
             await line.undo(self.neighbours, scene)
         if _open(sight.asks):
@@ -221,7 +221,7 @@ class Runner:
             move=scene.id,
             kind=scene.move["kind"],
             request=scene.move["request_id"],
-            line=turns.line_of(scene).name,
+            line=line_of(scene).name,
             way="back" if back else "forward",
             reason=trouble.message,
             hosts="; ".join(f"{name}: {why}" for name, why in sorted(trouble.hosts.items())),
@@ -233,7 +233,7 @@ class Runner:
 
 def _has_decided(sight: Sight) -> bool:
     """Whether the agents have answered well to the line that decides: then it is too late to turn back."""
-    line = turns.line_of(sight.scene)
+    line = line_of(sight.scene)
     decides = isinstance(line, Ask) and line.decides and not sight.scene.facts.get("locating")
     return decides and all(ask.is_good for ask in sight.asks)
 

@@ -26,6 +26,7 @@ from berthold.ledger.store import Statement, Store
 from berthold.moves import turns
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome
 from berthold.moves.playbook import Park, Scene
+from berthold.moves.sight import book_of, errand_of, errands, line_of
 
 # The engines that have the function.
 ENGINES = frozenset({"postgresql"})
@@ -77,7 +78,7 @@ def _is_plain(seen: Scene, want: claims.Want) -> bool:
         return False
     if seats.RULES.get(rule) is not ruled[rule] or want.group_generation is not None:
         return False
-    lines, number = turns.book_of(seen).lines, seen.move["line"] + 1
+    lines, number = book_of(seen).lines, seen.move["line"] + 1
     return number < len(lines) and not isinstance(lines[number], Park)
 
 
@@ -97,7 +98,7 @@ def _plan(
             claims.Claim(claim_id, want.server_id, want.host_id, host_name, "up", want.role, want.move_id),
         ),
     )
-    asked, errand = turns.errands(after), turns.errand_of(after)
+    asked, errand = errands(after), errand_of(after)
     if any(host_id != want.host_id for _, host_id in asked):
         return None
     plan = {
@@ -114,7 +115,7 @@ def _plan(
         "wants": dict(want.resources),
         "facts": facts,
         "action": seen.facts["action"],
-        "event": turns.line_of(seen).event,
+        "event": line_of(seen).event,
         "since": seen.move["line_since"],
         "at": present,
         "ask": clock.new_id() if asked else None,
