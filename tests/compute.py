@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import httpx
+import jsonschema_rs
 
+from berthold.api import openapi
 from berthold.api.app import Services, compute_app
+from berthold.api.routes import ROUTES
 from berthold.companions import image as images
 from berthold.companions import network as networks
 from berthold.companions import volume as volumes
@@ -93,6 +98,7 @@ class Cloud:
                 return await client.request(method, path, headers=headers, **more)
 
         got = asyncio.run(ask())
+        as_described(got)
         return Answer(got.status_code, got.json() if got.content else None, got.headers)
 
     async def obeying(self) -> None:
@@ -193,6 +199,43 @@ class Cloud:
         assert answer.status == 200, answer.json
         found: dict[str, Any] = answer.json["server"]
         return found
+
+
+def as_described(answer: httpx.Response) -> None:
+    """Every answer to every test has the form that the OpenAPI document gives it."""
+    path = answer.request.url.path
+    rows = forms().get(answer.request.method, ())
+    of_status = next((said for like, said in rows if like.fullmatch(path)), None)
+    if of_status is None or not answer.is_success:
+        return  # refused; or a document of versions, or a project's id is in front
+    assert str(answer.status_code) in of_status, f"{path}: nothing is said of {answer.status_code}"
+    form = of_status[str(answer.status_code)]
+    assert (form is not None) == bool(answer.content) or path.endswith("/action"), (
+        f"{path}: {answer.content!r}"
+    )
+    if answer.content:
+        form.validate(answer.json())
+
+
+@cache
+def forms() -> dict[str, list[tuple[re.Pattern[str], dict[str, Any]]]]:
+    """By method: what paths look like, and a validator, or None, by status."""
+    found: dict[str, list[tuple[re.Pattern[str], dict[str, Any]]]] = {}
+    paths = openapi.document(ROUTES, "http://cloud")["paths"]
+    for path, operations in sorted(paths.items()):
+        like = re.compile(re.sub(r"\{\w+\}", "[^/]+", path))
+        for method, operation in operations.items():
+            of_status = {status: validator(said) for status, said in operation["responses"].items()}
+            found.setdefault(method.upper(), []).append((like, of_status))
+    # What is more particular stands first: /servers/detail before /servers/{server_id}.
+    return {method: sorted(rows, key=lambda row: row[0].pattern.count("[")) for method, rows in found.items()}
+
+
+def validator(said: dict[str, Any]) -> Any:
+    if "content" not in said:
+        return None
+    schema = said["content"]["application/json"]["schema"]
+    return None if "$ref" in schema else jsonschema_rs.validator_for(schema)
 
 
 def fault_of(answer: Answer, status: int) -> str:

@@ -48,6 +48,35 @@ def test_the_document_needs_no_token_and_has_every_route(cloud: Any, fault: Any)
     fault(cloud.send("POST", "/openapi.json", who=None), 405)
 
 
+def test_every_operation_says_what_is_in_its_answer(cloud: Any) -> None:
+    """Or that there is none. That it is true of every answer is asked at each that the tests get."""
+    paths = cloud.send("GET", "/openapi.json", who=None).json["paths"]
+    silent = {
+        (method, path, status)
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        for status, answer in operation["responses"].items()
+        if "content" in answer and not says_what(answer["content"]["application/json"]["schema"])
+    }
+    assert silent == set()
+    # Refused whatever it asks: there is no console proxy.
+    never = {(route.method, route.path) for route in ROUTES} - {
+        (method.upper(), path.removeprefix("/v2.1"))
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if any(status.startswith("2") for status in operation["responses"])
+    }
+    assert never == {("POST", "/servers/{server_id}/remote-consoles")}
+
+
+def says_what(schema: dict[str, Any]) -> bool:
+    if "anyOf" in schema:
+        return all(map(says_what, schema["anyOf"]))
+    return "$ref" in schema or bool(
+        schema["properties"] if "properties" in schema else schema["maxProperties"]
+    )
+
+
 @pytest.mark.parametrize(
     ("action", "wish", "version", "key"),
     [

@@ -6,13 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from berthold.api.microversions import NEWEST, OLDEST
 from berthold.api.views.fields import Field
 
 Json = dict[str, Any]
 LINKS: Json = {"type": "array", "items": {"type": "object", "required": ["href", "rel"]}}
+
+
+class Shown(Protocol):
+    """What an answer is."""
+
+    def schema(self) -> Json:
+        """As a JSON schema that holds for every microversion and every caller."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,17 +46,50 @@ class Answer:
     def _inside(self) -> Json:
         if self.fields is None:
             return {}
-        names = dict.fromkeys([*(field.name for field in self.fields), *self.more])
-        always = {f.name for f in self.fields if f.rule is None and OLDEST in f.when and NEWEST in f.when}
-        shown = _object({name: {} for name in names}, sorted(always))
+        shown = _of(self.fields, self.more)
         if self.within:
             shown = _object({self.within: shown}, [self.within])
         return {"type": "array", "items": shown} if self.many else shown
 
 
-def one(key: str, fields: Sequence[Field[Any]] | None = None, *more: str) -> Answer:
+@dataclass(frozen=True)
+class Bare:
+    """The fields of a view, without a key around them."""
+
+    fields: Sequence[Field[Any]]
+
+    def schema(self) -> Json:
+        return _of(self.fields)
+
+
+@dataclass(frozen=True)
+class Named:
+    """An object with one key, which the request has named."""
+
+    value: Json
+
+    def schema(self) -> Json:
+        return {
+            "type": "object",
+            "additionalProperties": self.value,
+            "minProperties": 1,
+            "maxProperties": 1,
+        }
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of several, as the request wants it."""
+
+    answers: tuple[Shown, ...]
+
+    def schema(self) -> Json:
+        return {"anyOf": [answer.schema() for answer in self.answers]}
+
+
+def one(key: str, fields: Sequence[Field[Any]] | None = None, *more: str, links: str | None = None) -> Answer:
     """One thing under its key."""
-    return Answer(key, fields, more=more)
+    return Answer(key, fields, links=links, more=more)
 
 
 def many(
@@ -56,6 +97,18 @@ def many(
 ) -> Answer:
     """A list of things under their key."""
     return Answer(key, fields, True, links, more, within)
+
+
+def either(*answers: Shown) -> Either:
+    """One of several."""
+    return Either(answers)
+
+
+def _of(fields: Sequence[Field[Any]], more: Sequence[str] = ()) -> Json:
+    """An object with the fields of a view: those are required that everybody sees in every version."""
+    names = dict.fromkeys([*(field.name for field in fields), *more])
+    always = {f.name for f in fields if f.rule is None and OLDEST in f.when and NEWEST in f.when}
+    return _object({name: {} for name in names}, sorted(always))
 
 
 def _object(properties: Json, required: list[str]) -> Json:

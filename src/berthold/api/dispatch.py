@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from berthold.api import policy, versions
-from berthold.api.answers import Answer
+from berthold.api.answers import Shown
 from berthold.api.call import Call, Reply, Services
 from berthold.api.microversions import Version, Versions
 from berthold.api.problems import BadMediaType, WrongMethod
@@ -47,7 +47,7 @@ class Route:
     body: Body | None = None
     query: frozenset[str] = frozenset()
     strict: str = "2.75"  # from which version unknown query parameters are refused
-    shows: Answer | None = None  # what the answer is, where it is a view
+    shows: Shown | None = None  # what the answer is, where it has a document
     also: int | None = None  # a second status of success, without a document
     parts: tuple[str, ...] = field(init=False, default=())
     versions: Versions = field(init=False, default=Versions())

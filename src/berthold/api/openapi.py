@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args, get_type_hints
+from typing import Any, NoReturn, get_type_hints
 
 import msgspec
 
@@ -71,7 +71,8 @@ def _describe(operation: Json, route: Route, of_body: Mapping[int, Json]) -> Non
     elif route.body is not None:
         operation["requestBody"] = {"required": True, **_json(of_body[id(route.body)])}
     answers = operation.setdefault("responses", {})
-    answers[str(route.status)] = _answer(route)
+    if (answer := _answer(route)) is not None:
+        answers[str(route.status)] = answer
     if route.body is bodies.ANY:
         answers |= _answers_of_actions()
     if route.also:
@@ -134,19 +135,13 @@ def _answers_of_actions() -> Json:
     }
 
 
-def _answer(route: Route) -> Json:
+def _answer(route: Route) -> Json | None:
+    """What success is; None for what is refused whatever it asks."""
     if route.shows is not None:
         return {"description": "As asked.", **_json(route.shows.schema())}
-    if route.body is bodies.ANY or _returns_nothing(route):
-        return {"description": "Done, or begun; nothing to say."}
-    return {"description": "As asked.", **_json({"type": "object"})}
-
-
-def _returns_nothing(route: Route) -> bool:
-    if route.status in (201, 204):
-        return True
-    hint = get_type_hints(route.function).get("return")
-    return hint is type(None) or type(None) in get_args(hint)
+    if get_type_hints(route.function)["return"] is NoReturn:
+        return None
+    return {"description": "Done, or begun; nothing to say."}
 
 
 def _json(schema: Json) -> Json:

@@ -32,7 +32,7 @@ from berthold.api import (
     usage,
     volume_attachments,
 )
-from berthold.api.answers import many, one
+from berthold.api.answers import Bare, Named, either, many, one
 from berthold.api.dispatch import Route
 from berthold.api.schemas import actions as action
 from berthold.api.schemas import aggregates as aggregate
@@ -73,9 +73,10 @@ ROUTES: tuple[Route, ...] = (
           shows=one("extra_specs")),
     Route("POST", "/flavors/{flavor_id}/os-extra_specs", flavors.add_specs, "os-flavor-extra-specs:create",
           body=flavor.SPECS, shows=one("extra_specs")),
-    Route("GET", "/flavors/{flavor_id}/os-extra_specs/{key}", flavors.spec, "os-flavor-extra-specs:show"),
+    Route("GET", "/flavors/{flavor_id}/os-extra_specs/{key}", flavors.spec, "os-flavor-extra-specs:show",
+          shows=Named({"type": "string"})),
     Route("PUT", "/flavors/{flavor_id}/os-extra_specs/{key}", flavors.set_spec,
-          "os-flavor-extra-specs:update", body=flavor.SPEC),
+          "os-flavor-extra-specs:update", body=flavor.SPEC, shows=Named({"type": "string"})),
     Route("DELETE", "/flavors/{flavor_id}/os-extra_specs/{key}", flavors.delete_spec,
           "os-flavor-extra-specs:delete"),
     # -- Server groups
@@ -95,7 +96,8 @@ ROUTES: tuple[Route, ...] = (
           shows=many("servers", server_view.ID_AND_NAME, links="servers_links")),
     Route("GET", "/servers/detail", servers.detail, "servers:detail", query=server_filters.QUERY,
           shows=many("servers", server_view.DETAIL, "progress", "fault", links="servers_links")),
-    Route("POST", "/servers", server_create.create, "servers:create", 202, body=server.CREATE),
+    Route("POST", "/servers", server_create.create, "servers:create", 202, body=server.CREATE,
+          shows=either(one("server", server_view.NEW), one("reservation_id"))),
     Route("GET", "/servers/{server_id}", servers.show, "servers:show",
           shows=one("server", server_view.SHOW, "progress", "fault")),
     Route("PUT", "/servers/{server_id}", servers.update, "servers:update", body=server.UPDATE,
@@ -128,12 +130,14 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/servers/{server_id}/tags/{tag}", server_tags.remove, "os-server-tags:delete", 204,
           when="2.26"),
     Route("GET", "/servers/{server_id}/ips", server_parts.addresses, "ips:index", shows=one("addresses")),
-    Route("GET", "/servers/{server_id}/ips/{network}", server_parts.addresses_on, "ips:show"),
+    Route("GET", "/servers/{server_id}/ips/{network}", server_parts.addresses_on, "ips:show",
+          shows=Named({"type": "array"})),
     Route("GET", "/servers/{server_id}/os-interface", server_parts.interfaces, "os-attach-interfaces:list",
           shows=many("interfaceAttachments", server_parts.INTERFACE)),
     Route("GET", "/servers/{server_id}/os-interface/{port_id}", server_parts.interface,
           "os-attach-interfaces:show", shows=one("interfaceAttachment", server_parts.INTERFACE)),
-    Route("GET", "/servers/{server_id}/diagnostics", server_parts.diagnostics, "os-server-diagnostics"),
+    Route("GET", "/servers/{server_id}/diagnostics", server_parts.diagnostics, "os-server-diagnostics",
+          shows=Bare(server_parts.DIAGNOSTICS)),
     Route("POST", "/servers/{server_id}/remote-consoles", server_parts.remote_console, "os-remote-consoles",
           when="2.6", body=console.CREATE),
     Route("GET", "/servers/{server_id}/os-volume_attachments", volume_attachments.index,
@@ -245,8 +249,9 @@ ROUTES: tuple[Route, ...] = (
           shows=one("quota_class_set", quota_classes.LIMITS, "id")),
     Route("PUT", "/os-quota-class-sets/{quota_class}", quota_classes.update, "os-quota-class-sets:update",
           body=quota.UPDATE_CLASS, shows=one("quota_class_set", quota_classes.LIMITS)),
-    Route("GET", "/os-simple-tenant-usage", usage.index, "os-simple-tenant-usage:list", query=usage.QUERY),
+    Route("GET", "/os-simple-tenant-usage", usage.index, "os-simple-tenant-usage:list", query=usage.QUERY,
+          shows=many("tenant_usages", usage.PROJECT, "server_usages", links="tenant_usages_links")),
     Route("GET", "/os-simple-tenant-usage/{project_id}", usage.show, "os-simple-tenant-usage:show",
-          query=usage.SHOW_QUERY),
+          query=usage.SHOW_QUERY, shows=one("tenant_usage", usage.IN_DETAIL, links="tenant_usage_links")),
 )
 # fmt: on

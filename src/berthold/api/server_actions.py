@@ -14,7 +14,7 @@ from typing import Any
 
 from berthold.api import server_disks as disks
 from berthold.api import server_places as places
-from berthold.api.answers import Answer, one
+from berthold.api.answers import Shown, one
 from berthold.api.call import Call, Reply
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
@@ -50,7 +50,7 @@ class Action:
     status: int = 202
     asks: bool = False
     passes: bool = False
-    shows: Answer | None = None
+    shows: Shown | None = None
 
 
 async def act(call: Call, server_id: str) -> Reply:

@@ -20,6 +20,8 @@ from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas.servers import METADATA_MAX, CreateServer, NewServer
 from berthold.api.servers import by
+from berthold.api.views import servers as views
+from berthold.api.views.fields import render
 from berthold.errors import Malformed, NotAllowed, NotFound, Refused, WrongState
 from berthold.ledger import quotas, reading
 from berthold.ledger.store import Tx
@@ -63,15 +65,8 @@ def _answer(call: Call, wish: NewServer, ids: list[str], reservation: str) -> di
     call.headers["Location"] = call.url("servers", ids[0])
     if wish.return_reservation_id:
         return {"reservation_id": reservation}
-    return {
-        "server": {
-            "id": ids[0],
-            "links": call.links("servers", ids[0]),
-            "OS-DCF:diskConfig": wish.disk_config,
-            "security_groups": [{"name": "default"}],
-            "adminPass": wish.admin_pass or password(call),
-        }
-    }
+    new = {"id": ids[0], "disk_config": wish.disk_config, "admin_pass": wish.admin_pass or password(call)}
+    return {"server": render(views.NEW, new, call)}
 
 
 # -- What the request says ----------------------------------------------------------------

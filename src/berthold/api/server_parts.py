@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from berthold.api.call import Call
-from berthold.api.microversions import Version
 from berthold.api.views import servers as views
-from berthold.api.views.fields import Field, column, render, render_all
+from berthold.api.views.fields import Field, column, constant, render, render_all
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import reading
 
@@ -71,42 +70,57 @@ async def interface(call: Call, server_id: str, port_id: str) -> dict[str, Any]:
 # -- Diagnostics --------------------------------------------------------------------------
 
 
+NIC = [f"{way}_{what}" for way in ("rx", "tx") for what in ("drop", "errors", "octets", "packets", "rate")]
+
+
+def _disks(server: Record, call: Call) -> int:
+    return len(server["volumes"]) + bool(server["image_id"])
+
+
+def _nics(server: Record, call: Call) -> list[dict[str, Any]]:
+    return [{"mac_address": port["mac_address"]} | dict.fromkeys(NIC) for port in server["ports"]]
+
+
+# What only the hypervisor knows is null.
+DIAGNOSTICS: list[Field[Record]] = [
+    Field("memory", lambda server, call: server["flavor"]["ram"] * 1024, when="2.1-2.47"),
+    Field(
+        "state",
+        lambda server, call: STATES.get(views.status(server).power_state, "pending"),
+        when="2.48",
+    ),
+    Field("driver", column("driver"), when="2.48"),
+    Field("hypervisor", column("driver"), when="2.48"),
+    Field("hypervisor_os", constant(None), when="2.48"),
+    Field("uptime", constant(None), when="2.48"),
+    Field("config_drive", lambda server, call: bool(server["details"].get("config_drive")), when="2.48"),
+    Field("num_cpus", lambda server, call: server["flavor"]["vcpus"], when="2.48"),
+    Field("num_disks", _disks, when="2.48"),
+    Field("num_nics", lambda server, call: len(server["ports"]), when="2.48"),
+    Field(
+        "memory_details",
+        lambda server, call: {"maximum": server["flavor"]["ram"], "used": None},
+        when="2.48",
+    ),
+    Field("cpu_details", constant([]), when="2.48"),
+    Field("disk_details", constant([]), when="2.48"),
+    Field("nic_details", _nics, when="2.48"),
+]
+
+
 async def diagnostics(call: Call, server_id: str) -> dict[str, Any]:
-    """What is known of the guest without asking its hypervisor; what only that knows is null."""
+    """What is known of the guest without asking its hypervisor."""
     server = await _server(call, server_id)
     if server["host"] is None:
         raise WrongState(f"Cannot 'diagnostics' instance {server_id}: it is on no host")
-    memory_mb = server["flavor"]["ram"]
-    if call.version < Version(2, 48):
-        return {"memory": memory_mb * 1024}
     facts = (await call.store.read(reading.hosts, ids=[server["host"]["id"]]))[0]["facts"]
-    disks = len(server["volumes"]) + bool(server["image_id"])
-    return {
-        "state": STATES.get(views.status(server).power_state, "pending"),
-        "driver": facts.get("hypervisor_type"),
-        "hypervisor": facts.get("hypervisor_type"),
-        "hypervisor_os": None,
-        "uptime": None,
-        "config_drive": bool(server["details"].get("config_drive")),
-        "num_cpus": server["flavor"]["vcpus"],
-        "num_disks": disks,
-        "num_nics": len(server["ports"]),
-        "memory_details": {"maximum": memory_mb, "used": None},
-        "cpu_details": [],
-        "disk_details": [],
-        "nic_details": [
-            {"mac_address": port["mac_address"]} | dict.fromkeys(NIC) for port in server["ports"]
-        ],
-    }
-
-
-NIC = [f"{way}_{what}" for way in ("rx", "tx") for what in ("drop", "errors", "octets", "packets", "rate")]
+    return render(DIAGNOSTICS, {**server, "driver": facts.get("hypervisor_type")}, call)
 
 
 # -- Consoles -----------------------------------------------------------------------------
 
 
-async def remote_console(call: Call, server_id: str) -> dict[str, Any]:
+async def remote_console(call: Call, server_id: str) -> NoReturn:
     """A console in a browser. This cloud has no proxy for one, and says so."""
     server, wish = await _server(call, server_id), call.body.remote_console
     if server["host"] is None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from berthold.api.call import Call
 from berthold.api.microversions import Version
 from berthold.api.query import Page
-from berthold.api.views.fields import Field, iso_long, next_link, render
+from berthold.api.views.fields import Field, column, iso_long, next_link, render
 from berthold.errors import Malformed
 from berthold.ledger import reading
 from berthold.moves.status import AT_REST
 
+Record = Mapping[str, Any]
 EVERYBODY = "os_compute_api:os-simple-tenant-usage:list"
 QUERY = frozenset({"start", "end", "detailed", "limit", "marker"})
 SHOW_QUERY = frozenset({"start", "end", "limit", "marker"})
@@ -31,6 +32,19 @@ class Span:
         self.disk = self.flavor.get("disk", 0) + self.flavor.get("ephemeral", 0)
 
 
+def _sum(of: Callable[[Span], float]) -> Callable[[Record, Call], float]:
+    return lambda usage, call: sum(map(of, usage["spans"]))
+
+
+PROJECT: list[Field[Record]] = [
+    Field("tenant_id", column("project_id")),
+    Field("start", lambda usage, call: iso_long(usage["start"])),
+    Field("stop", lambda usage, call: iso_long(usage["end"])),
+    Field("total_hours", _sum(lambda span: span.hours)),
+    Field("total_vcpus_usage", _sum(lambda span: span.hours * span.flavor["vcpus"])),
+    Field("total_memory_mb_usage", _sum(lambda span: span.hours * span.flavor["ram"])),
+    Field("total_local_gb_usage", _sum(lambda span: span.hours * span.disk)),
+]
 SERVER: list[Field[Span]] = [
     Field("instance_id", lambda span, call: span.server["id"]),
     Field("name", lambda span, call: span.server["name"]),
@@ -49,6 +63,10 @@ SERVER: list[Field[Span]] = [
             "terminated" if span.server["deleted_at"] else AT_REST[span.server["condition"]][1]
         ),
     ),
+]
+IN_DETAIL = [
+    *PROJECT,
+    Field[Record]("server_usages", lambda usage, call: [render(SERVER, s, call) for s in usage["spans"]]),
 ]
 
 
@@ -108,15 +126,5 @@ async def _spans(
 def _sums(
     call: Call, project_id: str, spans: Sequence[Span], start: float, end: float, in_detail: bool
 ) -> dict[str, Any]:
-    usage: dict[str, Any] = {
-        "tenant_id": project_id,
-        "start": iso_long(start),
-        "stop": iso_long(end),
-        "total_hours": sum(span.hours for span in spans),
-        "total_vcpus_usage": sum(span.hours * span.flavor["vcpus"] for span in spans),
-        "total_memory_mb_usage": sum(span.hours * span.flavor["ram"] for span in spans),
-        "total_local_gb_usage": sum(span.hours * span.disk for span in spans),
-    }
-    if in_detail:
-        usage["server_usages"] = [render(SERVER, span, call) for span in spans]
-    return usage
+    usage = {"project_id": project_id, "spans": spans, "start": start, "end": end}
+    return render(IN_DETAIL if in_detail else PROJECT, usage, call)

@@ -191,6 +191,16 @@ REBUILT_IN_FULL = [*(f for f in SHOW if f.name != "OS-EXT-SRV-ATTR:user_data"), 
 REBUILT_OR_IN_FULL = [*REBUILT, *(Field(f.name, f.value, "2.75", f.rule) for f in REBUILT_IN_FULL)]
 
 
+# What a create answers with, of a server that is hardly begun.
+NEW: list[Field[Record]] = [
+    Field("id", column("id")),
+    Field("links", lambda new, call: call.links("servers", new["id"])),
+    Field("OS-DCF:diskConfig", column("disk_config")),
+    Field("security_groups", constant([{"name": "default"}])),
+    Field("adminPass", column("admin_pass")),
+]
+
+
 def with_state(server: Record, shown: dict[str, Any], call: Call) -> dict[str, Any]:
     """Add what a server shows only in some states: its progress, its fault."""
     now = status(server)
