@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from berthold.ledger.schema import metadata
+from berthold.settings import Settings
 from companions_cloud import Cloud
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -162,6 +164,19 @@ def test_pages_follow_each_other_to_the_end(cloud: Cloud) -> None:
         names += [row["name"] for row in page["images"]]
         following = page.get("next")
     assert names == ["i4", "i3", "i2", "i1", "i0", "cirros"]
+
+
+def test_the_largest_body_and_the_longest_page_are_those_of_all_services(tmp_path: Path) -> None:
+    cloud = Cloud(tmp_path, settings=Settings(body_max=400, page_max=2))
+    token = cloud.log_in()
+    for name in ("one", "two"):
+        assert cloud.ask("POST", "/image/v2/images", token, json={"name": name}).status_code == 201
+    refused = cloud.ask("POST", "/image/v2/images", token, json={"name": "x" * 400})
+    assert (refused.status_code, "at most 400 bytes" in refused.text) == (413, True)
+    for query in ("", "?limit=3"):
+        page = cloud.ask("GET", f"/image/v2/images{query}", token).json()
+        assert [len(page["images"]), "next" in page] == [2, True]
+    cloud.store.close()
 
 
 def test_a_patch_changes_what_it_may_and_nothing_else(cloud: Cloud) -> None:

@@ -42,8 +42,6 @@ log = structlog.get_logger("berthold.companions")
 
 T = TypeVar("T")
 Document = dict[str, Any]
-BODY_LIMIT = 1 << 20
-PAGE_LIMIT = 1000
 NO_RIGHT = "you are not authorized to perform the requested action"
 
 
@@ -85,12 +83,12 @@ class Asked:
             raise Malformed(f"there is no project {project_id}; name one by its id")
 
     async def raw(self) -> bytes:
-        """The body; `TooLarge` beyond a megabyte."""
-        held = bytearray()
+        """The body; `TooLarge` beyond what one may have here."""
+        held, most = bytearray(), self.four.store.settings.body_max
         async for chunk in self.request.stream():
             held += chunk
-            if len(held) > BODY_LIMIT:
-                raise TooLarge(f"a body has at most {BODY_LIMIT} bytes here")
+            if len(held) > most:
+                raise TooLarge(f"a body has at most {most} bytes here")
         return bytes(held)
 
     async def body(self, shape: type[T]) -> T:
@@ -237,13 +235,14 @@ def nothing(status: int = 204) -> Response:
 
 def page(asked: Asked, documents: list[Document]) -> tuple[list[Document], str | None]:
     """What `limit` and `marker` ask for, and the query of the next page if there is one."""
-    marker, limit = asked.query.get("marker"), whole_number(asked.query.get("limit"), "limit", PAGE_LIMIT)
+    most = asked.four.store.settings.page_max
+    marker, limit = asked.query.get("marker"), whole_number(asked.query.get("limit"), "limit", most)
     if marker:
         ids = [document["id"] for document in documents]
         if marker not in ids:
             raise Malformed(f"the marker {marker} is not in this list")
         documents = documents[ids.index(marker) + 1 :]
-    chosen = documents[: min(limit, PAGE_LIMIT)]
+    chosen = documents[: min(limit, most)]
     if len(chosen) == len(documents) or not chosen:
         return chosen, None
     return chosen, urlencode({**asked.query, "marker": chosen[-1]["id"]})
