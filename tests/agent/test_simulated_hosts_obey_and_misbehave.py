@@ -6,9 +6,8 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -17,23 +16,11 @@ from berthold.agent.faults import Died, Faults, Pace
 from berthold.agent.ground import Doubled, Ground
 from berthold.agent.protocol import Guest, Progress, Running
 from berthold.agent.simulated import Simulated
-
-T = TypeVar("T")
+from berthold.lab.turns import now as by_hand
 
 WEB = Guest("s-1", "web", vcpus=1, memory_mb=512, disk_gb=1, image="cirros")
 
 DISK = {"volume_id": "v-1", "device": "/dev/vdb"}
-
-
-def by_hand(verb: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine that must end without suspending even once."""
-    try:
-        verb.send(None)
-    except StopIteration as ended:
-        result: T = ended.value
-        return result
-    verb.close()
-    raise AssertionError("it suspended")
 
 
 def two_hosts() -> tuple[Ground, Simulated, Simulated]:

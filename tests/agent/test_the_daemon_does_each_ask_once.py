@@ -30,6 +30,7 @@ from berthold.agent.protocol import (
     Welcome,
 )
 from berthold.agent.simulated import Simulated
+from berthold.lab.turns import now as by_hand
 
 
 class ControlPlane:
@@ -147,17 +148,6 @@ def with_daemon(story: Story) -> None:
             ground.close()
 
     asyncio.run(tell())
-
-
-def by_hand(doing: Coroutine[Any, Any, Answer]) -> Answer:
-    """Drive a coroutine that must end without suspending, outside any event loop."""
-    try:
-        doing.send(None)
-    except StopIteration as ended:
-        answer: Answer = ended.value
-        return answer
-    doing.close()
-    raise AssertionError("it suspended")
 
 
 def stepped(ground: Ground, epoch: int = 1, host: str = "h-1") -> tuple[Recorder, Daemon]:
