@@ -284,12 +284,7 @@ def silent(scene: Scene) -> None:
     world = scene.world
     asked = {ask["host_id"] for ask in world.rows("ask") if ask["state"] == "open"}
     world.silent |= {name for name in world.agents if world.host_id(name) in asked}
-    for _ in range(40):
-        world.step(scene.move) if not scene.settled else None
-        _obey_all(world)
-        world.pass_time(2.0)
-    world.silent.clear()
-    world.hear()
+    _until_they_are_heard_again(scene, 80.0)
 
 
 def answer_lost(scene: Scene) -> None:
@@ -299,7 +294,13 @@ def answer_lost(scene: Scene) -> None:
         for ask in world.asks(name) if name not in world.silent else ():
             run(agent.do(ask))
             world.silent.add(name)
-    for _ in range(10):
+    _until_they_are_heard_again(scene, 20.0)
+
+
+def _until_they_are_heard_again(scene: Scene, seconds: float) -> None:
+    """The others go on while so much time passes."""
+    world = scene.world
+    for _ in range(int(seconds / 2.0)):
         world.step(scene.move) if not scene.settled else None
         _obey_all(world)
         world.pass_time(2.0)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text, update
 
-import engines
 import ledger_world
 import loosened
 from berthold.clock import SeededClock
@@ -91,25 +90,6 @@ def fill(tx: Connection) -> None:
         ledger_world.claim(tx, name, host)
         tx.execute(update(schema.server).where(schema.server.c.id == name).values(condition="active"))
     hosts.heard(tx, ["h0", "h1", "h2"])
-
-
-@pytest.fixture(scope="module")
-def filled(postgresql: engines.PostgreSQL) -> Iterator[Connection]:
-    """The cloud on PostgreSQL; every test undoes what it did."""
-    url = postgresql.lend()
-    with engines.connected(url) as tx:
-        fill(tx)
-        tx.commit()
-        yield tx
-    postgresql.back(url)
-
-
-@pytest.fixture(scope="module")
-def rows() -> loosened.Rows:
-    """The same cloud, to be put into SQLite."""
-    with loosened.sqlite_without() as tx:
-        fill(tx)
-        return loosened.rows_of(tx)
 
 
 @pytest.fixture

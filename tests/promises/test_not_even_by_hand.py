@@ -7,14 +7,12 @@ when its constraint is gone. The last tests see to it that no constraint is forg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 from sqlalchemy import Connection, Index, UniqueConstraint, text, update
 from sqlalchemy.exc import IntegrityError
 
-import engines
 import ledger_world
 import loosened
 from berthold.clock import SeededClock
@@ -247,25 +245,6 @@ def fill(tx: Connection) -> None:
     tx.execute(text(ASK.format(slot="3", seq=1, state="open").replace("'k2'", "'k1'")))
     tx.execute(schema.provider_trait.insert().values(provider_id="h0", trait="AVX"))
     tx.execute(schema.queue.insert().values(move_id="m1", host_id="h1", ticket=1, room=True, until=0))
-
-
-@pytest.fixture(scope="module")
-def filled(postgresql: engines.PostgreSQL) -> Iterator[Connection]:
-    """The little cloud on PostgreSQL; every test undoes what it did."""
-    url = postgresql.lend()
-    with engines.connected(url) as tx:
-        fill(tx)
-        tx.commit()
-        yield tx
-    postgresql.back(url)
-
-
-@pytest.fixture(scope="module")
-def rows() -> loosened.Rows:
-    """The same little cloud, to be put into SQLite."""
-    with loosened.sqlite_without() as tx:
-        fill(tx)
-        return loosened.rows_of(tx)
 
 
 @each_escape

@@ -6,14 +6,12 @@ constraint prevents the planting it is dropped first. No check is without such a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text, update
 
-import engines
 import ledger_world
 import loosened
 from berthold.clock import SeededClock
@@ -309,25 +307,6 @@ def fill(tx: Connection) -> None:
             asked_at=0,
         )
     )
-
-
-@pytest.fixture(scope="module")
-def filled(postgresql: engines.PostgreSQL) -> Iterator[Connection]:
-    """The cloud on PostgreSQL; every test undoes what it did."""
-    url = postgresql.lend()
-    with engines.connected(url) as tx:
-        fill(tx)
-        tx.commit()
-        yield tx
-    postgresql.back(url)
-
-
-@pytest.fixture(scope="module")
-def rows() -> loosened.Rows:
-    """The same cloud, to be put into SQLite."""
-    with loosened.sqlite_without() as tx:
-        fill(tx)
-        return loosened.rows_of(tx)
 
 
 def check(tx: Connection, plant: Plant) -> None:
