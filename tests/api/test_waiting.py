@@ -21,11 +21,13 @@ def full(cloud: Any) -> str:
     return "node1"
 
 
-def created(cloud: Any, wait: str | None) -> Any:
-    cloud.flavor("101", disk=1)
+def created(cloud: Any, wait: str | None, **hints: str) -> Any:
+    if not [row for row in cloud.world.rows("flavor") if row["id"] == "101"]:
+        cloud.flavor("101", disk=1)
     wish = {"name": "new", "flavorRef": "101", "imageRef": cloud.image(), "networks": "none"}
     headers = {} if wait is None else {"Berthold-Wait": wait}
-    return cloud.send("POST", "/v2.1/servers", "ann", "2.96", {"server": wish}, headers=headers)
+    body = {"server": wish, "OS-SCH-HNT:scheduler_hints": hints}
+    return cloud.send("POST", "/v2.1/servers", "ann", "2.96", body, headers=headers)
 
 
 def waiting(cloud: Any) -> list[str]:
@@ -81,6 +83,21 @@ def test_a_move_that_looks_for_no_place_has_nothing_to_wait_for(cloud: Any) -> N
     )
     assert answer.status == 202
     assert cloud.world.move(under_way(cloud.world, server))["wish"] == {}
+
+
+def test_a_new_member_waits_until_its_group_has_arrived(cloud: Any, fault: Callable[[Any, int], str]) -> None:
+    cloud.host("node1")
+    group = cloud.group("ann", "affinity")
+    cloud.server("db-1", hints={"group": group})
+    cloud.host("node2")
+    assert cloud.post(f"/os-server-groups/{group}/action", {"move": None}, "admin").status == 202
+    assert "or let the server wait" in fault(created(cloud, None, group=group), 409)
+    server = created(cloud, "120", group=group).json["server"]["id"]
+    cloud.world.step(under_way(cloud.world, server))
+    assert waiting(cloud) == [under_way(cloud.world, server)]
+    cloud.world.settle()
+    shown = cloud.get(f"/servers/{server}").json["server"]
+    assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("ACTIVE", "node2")
 
 
 @pytest.mark.parametrize("wait", ["", "soon", "-1", "1.5", "3601", "9" * 40, "١٢"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berthold.lab.racers import stepping
+from berthold.lab.racers import Racer, creating, stepping
 from berthold.lab.scenarios import (
     Racers,
     Results,
@@ -18,6 +18,7 @@ from berthold.lab.scenarios import (
     nobody_in_error,
     placed_by,
 )
+from berthold.lab.whole_groups import against, ends_in, giving_up, on_the_way
 from berthold.lab.world import World
 
 PATIENCE_S = 60.0
@@ -89,6 +90,36 @@ def one_place_comes_free(late_s: float) -> Callable[[World], Racers]:
     return stage
 
 
+def lone_member(world: World) -> Racers:
+    """The only member of an affinity group leaves while another joins, which may wait."""
+    group, (only,) = members(world, 1, "affinity")
+    leaving = placed_by(world, world.live_migrate(only))
+    return {**leaving, "second member": creating("web-2", group, patience=PATIENCE_S)}
+
+
+def joining(group: str, servers: list[str]) -> Racer:
+    """A new member that may wait until the group has arrived."""
+    return creating("web-3", group, patience=PATIENCE_S)
+
+
+def joined(*allowed: tuple[str, str]) -> Callable[[World, Results], list[str]]:
+    """(group move, new member) as they may end; then the member lives where the group does."""
+
+    def expect(world: World, results: Results) -> list[str]:
+        wrong = ends_in(*allowed)(world, results) + in_the_end(world)
+        rows = [row for row in world.rows("server") if row["condition"] != "active"]
+        return wrong + [f"{row['name']} is {row['condition']}" for row in rows]
+
+    return expect
+
+
+def live_together(world: World, results: Results) -> list[str]:
+    """Wherever that is: both are there in the end, and well."""
+    wrong = in_the_end(world) + nobody_in_error(world)
+    homes = {world.home(row["id"]) for row in world.rows("server")}
+    return wrong + [f"they live on {sorted(map(str, homes))}, {dict(results)}"] * (len(homes) != 1)
+
+
 def in_order(late: str) -> Callable[[World, Results], list[str]]:
     """Nobody but the first may have taken the place."""
 
@@ -117,6 +148,30 @@ QUEUES = (
         "a place comes free, the next one waits", 4, one_place_comes_free(PATIENCE_S), in_order(WAITS), False
     ),
     Scenario(
+        "a lone affinity member leaves while one joins that may wait", 2, lone_member, live_together, False
+    ),
+    Scenario(
         "a place comes free, the next one does not", 4, one_place_comes_free(0), in_order(TOLD_NO), False
+    ),
+    Scenario(
+        "a whole group moves while one joins that may wait",
+        2,
+        against(joining),
+        joined(("accepted", "running"), ("WrongState", "done"), ("accepted", "done")),
+        False,
+    ),
+    Scenario(
+        "the last member arrives while one joins that may wait",
+        2,
+        on_the_way(joining),
+        joined(("settling", "running"), ("settling", "done")),
+        False,
+    ),
+    Scenario(
+        "a member gives up its old host while one joins that may wait",
+        2,
+        giving_up(joining),
+        joined(("done", "running"), ("done", "done")),
+        False,
     ),
 )

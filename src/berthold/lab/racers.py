@@ -53,11 +53,14 @@ def asking(f: Callable[..., str], server: str, upto: str | None = None, **more: 
     return race
 
 
-def creating(name: str, group: str | None, flavor: Mapping[str, Any] = SMALL, **wishes: Any) -> Racer:
-    """Ask for a new server and carry its create out; its final state."""
+def creating(
+    name: str, group: str | None, flavor: Mapping[str, Any] = SMALL, patience: float = 0.0, **wishes: Any
+) -> Racer:
+    """Ask for a new server, which may wait so long for a place, and carry its create out; its final state,
+    or "running" while it waits."""
 
     async def race(world: World) -> str:
-        by = begin.By(USER, PROJECT, f"req-create-{name}")
+        by = begin.By(USER, PROJECT, f"req-create-{name}", wait_s=patience)
         wish = begin.NewServer(PROJECT, USER, name, flavor, group_id=group, **wishes)
         try:
             server = (await world.store.write(begin.create_servers, by, [wish]))[0]

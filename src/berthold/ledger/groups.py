@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select, true, update
 
 from berthold.errors import NotFound, Refused
 from berthold.ledger import claims, group_moves, history, quotas, schema
@@ -53,12 +53,17 @@ def create(
     return new
 
 
-def join(tx: Tx, group_id: str) -> str:
-    """One more member; the group's policy. Raises `NotFound`, `Refused` Q1 (full) or G2 (it moves)."""
+def join(tx: Tx, group_id: str, *, may_wait: bool = False) -> str:
+    """One more member; the group's policy. Raises `NotFound`, `Refused` Q1 (full) or, unless the member may
+    wait for its place, G2 (the group moves).
+
+    A member that holds no claim changes nothing for a group that is on its way: G2 is kept by the
+    claim, which is refused until the group has arrived (`seats.enter`).
+    """
     c = group.c
     row = tx.execute(
         update(group)
-        .where(c.id == group_id, c.moving.is_(None), c.members < c.members_max)
+        .where(c.id == group_id, c.members < c.members_max, true() if may_wait else c.moving.is_(None))
         .values(members=c.members + 1)
         .returning(c.policy)
     ).first()
@@ -68,8 +73,9 @@ def join(tx: Tx, group_id: str) -> str:
     standing = tx.execute(select(c.name, c.moving, c.members_max).where(c.id == group_id)).first()
     if standing is None:
         raise NotFound(f"Instance group {group_id} could not be found.")
-    if standing.moving:
-        raise Refused("G2", f"group {standing.name} is moving; try again when it has arrived", wait=True)
+    if standing.moving and not may_wait:
+        later = "try again when it has arrived, or let the server wait for that"
+        raise Refused("G2", f"group {standing.name} is moving; {later}", wait=True)
     raise Refused("Q1", f"Quota exceeded, too many servers in group: {standing.members_max} are allowed")
 
 

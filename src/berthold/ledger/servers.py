@@ -35,13 +35,20 @@ CHANGE = update(server).where(server.c.id == bindparam("of_server"))
 
 
 def create(
-    tx: Tx, *, project_id: str, group_id: str | None, flavor: Mapping[str, Any], **columns: Any
+    tx: Tx,
+    *,
+    project_id: str,
+    group_id: str | None,
+    flavor: Mapping[str, Any],
+    may_wait: bool = False,
+    **columns: Any,
 ) -> str:
     """A server that has no place yet; its id. It joins its group and is charged to its project.
 
-    Raises `Refused` Q1, or G2 while its group moves; `NotFound` for the group.
+    Raises `Refused` Q1, or G2 while its group moves, unless it may wait for a place; `NotFound` for the
+    group.
     """
-    rule = groups.join(tx, group_id) if group_id else "none"
+    rule = groups.join(tx, group_id, may_wait=may_wait) if group_id else "none"
     quotas.charge(tx, project_id, instances=1, cores=flavor["vcpus"], ram=flavor["ram"])
     new, present = clock_of(tx).new_id(), moment(tx)
     row = {

@@ -98,7 +98,8 @@ BEGINNINGS: Mapping[str, Beginning] = {
 def create_servers(tx: Tx, by: By, wishes: list[NewServer]) -> list[str]:
     """New servers, each with its create under way; their ids. All or none.
 
-    Raises `Refused` (Q1; G2 while the group moves), `NotFound` for a group that is gone.
+    Raises `Refused` (Q1; G2 while the group moves, unless they may wait), `NotFound` for a group that is
+    gone.
     """
     return [_create(tx, by, wish) for wish in sorted(wishes, key=lambda wish: wish.group_id or "")]
 
@@ -119,6 +120,7 @@ def _create(tx: Tx, by: By, wish: NewServer) -> str:
         key_name=wish.key_name,
         description=wish.description,
         details=dict(wish.details),
+        may_wait=by.wait_s > 0,
     )
     plan = {"host": wish.host, "networks": wish.networks, "volumes": wish.volumes}
     _begin(tx, server_id, by, kind="create", playbook="create", action="create", wish=plan)
