@@ -5,6 +5,7 @@ An owner's answer names no host, and nobody else's server (T1).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -110,6 +111,53 @@ def test_one_host_may_be_asked_about_by_operators_only(
     fault(cloud.get(f"/servers/{one}/explain?host=node1", "ann"), 403)
     fault(cloud.get(f"/servers/{one}/explain?host=node9"), 404)
     fault(cloud.get(f"/servers/{one}/explain?hosts=node1", version="2.96"), 400)
+
+
+@pytest.mark.parametrize("what", ["server", "group", "move"])
+def test_hosts_come_in_pages_and_what_is_said_of_all_is_on_each(
+    cloud: Any, web: tuple[str, str, str], fault: Any, what: str
+) -> None:
+    group, one, _ = web
+    cloud.act(one, "os-migrateLive", LIVE)
+    cloud.world.settle()
+    move = explained(cloud, f"/servers/{one}/explain")["move"]["id"]
+    cloud.host("node3")  # which the move has not met
+    path = {
+        "server": f"/servers/{one}/explain",
+        "group": f"/os-server-groups/{group}/explain",
+        "move": f"/berthold-moves/{move}/explain",
+    }[what]
+    look = "further_member" if what == "group" else "now"
+    whole = explained(cloud, path)
+    following, pages = f"{path}?limit=2", []
+    while following and len(pages) < 3:
+        answer = cloud.get(following, version="2.96").json
+        pages.append(answer["explanation"])
+        (link,) = answer.get("explanation_links", [{"href": ""}])
+        following = link["href"].removeprefix("http://cloud/v2.1")
+    assert [[host["host"] for host in page[look]["hosts"]] for page in pages] == [
+        ["node1", "node2"],
+        ["node3"],
+    ]
+    for page in pages:
+        assert {**page[look], "hosts": whole[look]["hosts"]} == whole[look]
+    if what != "group":
+        assert [len(page["move"]["hosts"]) for page in pages] == [2, 0]
+    assert "explanation_links" not in cloud.get(f"{path}?limit=3", version="2.96").json
+    assert "node9" in fault(cloud.get(f"{path}?marker=node9", version="2.96"), 400)
+    for query in ("limit=2", "marker=node1", "marker=node9", "host=node9"):
+        fault(cloud.get(f"{path}?{query}", "ann", "2.96"), 403)
+
+
+def test_a_page_of_hosts_is_as_long_as_any_other_where_none_says(
+    cloud: Any, web: tuple[str, str, str]
+) -> None:
+    short = replace(cloud.world.settings, page_max=1)
+    cloud.app = cloud.over_http(settings=short)
+    answer = cloud.get(f"/servers/{web[1]}/explain", version="2.96").json
+    assert [host["host"] for host in answer["explanation"]["now"]["hosts"]] == ["node1"]
+    assert answer["explanation_links"][0]["href"].endswith("/explain?marker=node1")
+    assert "explanation_links" not in cloud.get(f"/servers/{web[1]}/explain", "ann", "2.96").json
 
 
 def test_a_server_s_last_move_comes_with_it(cloud: Any, web: tuple[str, str, str]) -> None:

@@ -39,6 +39,27 @@ def test_one_host_may_be_asked_about(berthold: Berthold, data: Path, web: tuple[
     assert (ran.status, ran.error) == (1, "There is no host node9. Without --host all are explained.")
 
 
+def test_of_many_hosts_those_are_shown_that_would_do_or_lack_least(
+    berthold: Berthold, data: Path, world: World, web: tuple[str, str, str]
+) -> None:
+    move = world.live_migrate(web[1])
+    world.settle()
+    world.add_host("node3")
+    for subject in (("server", web[1]), ("group", web[0]), ("move", move)):
+        ran = berthold("explain", *subject, "--limit", 1, "--data", data)
+        assert ran.line("1 of 3 hosts would do.", "group rule"), "counts are of all"
+        assert ran.line("node3  would do")
+        assert "refused" not in ran.text
+        assert ran.line("… and 2 more hosts: --limit 0 shows all, --host NAME one.")
+        assert ("… and 1 more host:" in ran.text) == (subject[0] != "group"), "of what the move had met"
+        ran = berthold("explain", *subject, "--limit", 0, "--data", data)
+        assert ran.line("node2  refused")
+        assert "more host" not in ran.text
+        assert "node1  refused" in ran.text
+    ran = berthold("explain", "server", web[1], "--limit", 1, "--json", "--data", data)
+    assert len(json.loads(ran.text)["now"]["hosts"]) == 3, "for programs"
+
+
 def test_the_last_move_is_told_with_what_it_met(
     berthold: Berthold, data: Path, world: World, web: tuple[str, str, str]
 ) -> None:

@@ -215,13 +215,13 @@ ROUTES: tuple[Route, ...] = (
           shows=one("availabilityZoneInfo")),
     # -- Why, and whether all is where it should be: ours, not Nova's
     Route("GET", "/servers/{server_id}/explain", explanations.server, "berthold-explain:show",
-          query=explanations.QUERY, shows=one("explanation")),
+          query=explanations.QUERY, shows=one("explanation", links="explanation_links")),
     Route("GET", "/os-server-groups/{group_id}/explain", explanations.group, "berthold-explain:show",
-          query=explanations.QUERY, shows=one("explanation")),
+          query=explanations.QUERY, shows=one("explanation", links="explanation_links")),
     Route("GET", "/os-server-groups/{group_id}/compliance", explanations.group_compliance,
           "berthold-compliance:show", shows=one("compliance")),
     Route("GET", "/berthold-moves/{move_id}/explain", explanations.move, "berthold-explain:show",
-          query=explanations.QUERY, shows=one("explanation")),
+          query=explanations.QUERY, shows=one("explanation", links="explanation_links")),
     # -- Users and projects
     Route("GET", "/os-keypairs", keypairs.index, "os-keypairs:index", query=keypairs.QUERY,
           shows=many("keypairs", keypairs.BRIEF, links="keypairs_links", within="keypair")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -30,8 +30,15 @@ Server = Annotated[str, typer.Argument(metavar="ID", help="The server's id.")]
 Group = Annotated[str, typer.Argument(metavar="ID", help="The group's id: berthold group list.")]
 Move = Annotated[str, typer.Argument(metavar="ID", help="The move's id, as `berthold move list` shows it.")]
 Host = Annotated[str | None, typer.Option("--host", help="Ask about this host only.")]
+Limit = Annotated[
+    int,
+    typer.Option(
+        "--limit", min=0, help="How many hosts are shown one by one; 0 for all. JSON always has all of them."
+    ),
+]
 
 T = TypeVar("T")
+LIMIT = 20
 # So many hosts are named where they share what would help; more are counted.
 NAMED_AT_MOST = 6
 
@@ -40,6 +47,7 @@ NAMED_AT_MOST = 6
 def server_command(
     server: Server,
     host: Host = None,
+    limit: Limit = LIMIT,
     as_json: options.AsJson = False,
     database_url: options.Database = None,
     data: options.Data = homes.DEFAULT,
@@ -64,8 +72,8 @@ def server_command(
     where = f"lives on {found['host']['name']}" if found["host"] else "is on no host"
     out.print(Text.assemble((found["name"], "bold"), f" {where}."))
     if last:
-        _print_move(last)
-    _print_look(look)
+        _print_move(last, limit)
+    _print_look(look, limit)
 
 
 def _server(tx: Tx, server_id: str) -> tuple[reading.Row, MoveSaid | None, Asked]:
@@ -79,6 +87,7 @@ def _server(tx: Tx, server_id: str) -> tuple[reading.Row, MoveSaid | None, Asked
 def group_command(
     group: Group,
     host: Host = None,
+    limit: Limit = LIMIT,
     as_json: options.AsJson = False,
     database_url: options.Database = None,
     data: options.Data = homes.DEFAULT,
@@ -99,7 +108,7 @@ def group_command(
         _json({**said.document(by_host=True), "further_member": look.document(by_host=True)})
         return
     _print_group(said)
-    _print_look(look, "A further member")
+    _print_look(look, limit, "A further member")
 
 
 def _group(tx: Tx, group_id: str) -> tuple[GroupSaid, Asked]:
@@ -111,6 +120,7 @@ def _group(tx: Tx, group_id: str) -> tuple[GroupSaid, Asked]:
 def move_command(
     move: Move,
     host: Host = None,
+    limit: Limit = LIMIT,
     as_json: options.AsJson = False,
     database_url: options.Database = None,
     data: options.Data = homes.DEFAULT,
@@ -131,9 +141,9 @@ def move_command(
         now = look.document(by_host=True) if look else None
         _json({"move": said.document(by_host=True), "now": now})
         return
-    _print_move(said)
+    _print_move(said, limit)
     if look:
-        _print_look(look)
+        _print_look(look, limit)
 
 
 def _move(tx: Tx, move_id: str) -> tuple[MoveSaid, Asked | None]:
@@ -179,28 +189,51 @@ def _json(document: object) -> None:
     out.print(json.dumps(document, indent=2), markup=False)
 
 
-def _print_move(said: MoveSaid) -> None:
+def _nearest(hosts: Sequence[HostSaid], limit: int) -> tuple[Sequence[HostSaid], int]:
+    """So many hosts, those first that have least against them, and how many are left out."""
+    ordered = sorted(hosts, key=lambda host: len(host.against))
+    shown = ordered[:limit] if limit else ordered
+    return shown, len(ordered) - len(shown)
+
+
+def _left_out(hosts: int) -> None:
+    if hosts:
+        which = f"{hosts} more {'host' if hosts == 1 else 'hosts'}"
+        out.print(Text(f"  … and {which}: --limit 0 shows all, --host NAME one.", style="dim"))
+
+
+def _print_move(said: MoveSaid, limit: int) -> None:
     out.print(Text(said.operators_say or said.says))
     out.print(Text(f"  move {said.row['id']}, {said.row['state']}", style="dim"))
     for way in (*said.ways, *said.operators_ways):
         out.print(Text(f"  -> {way}"))
-    for host in said.refused:
+    hosts, more = _nearest(said.refused, limit)
+    for host in hosts:
         for against in host.against:
             there = ", ".join(dict.fromkeys(each.name for each in against.members))
             blocked = f" [{there}]" if there else ""
             out.print(Text.assemble("  ", (host.host, "bold"), f"  {_why(against)}{blocked}"))
+    _left_out(more)
 
 
-def _print_look(look: Look, who: str = "") -> None:
+def _print_look(look: Look, limit: int, who: str = "") -> None:
     when = f", once move {look.after} is over" if look.after else " that began now"
     who = who or f"A {look.kind}{when}"
     out.print(Text(f"\n{who}: {look.says()}"))
     shared = {way: names for way, names in _helped_by(look).items() if len(names) > 1}
-    for host in look.hosts:
+    hosts, more = _nearest(look.hosts, limit)
+    for host in hosts:
         _print_host(host, shared)
-    for way, names in shared.items():
+    _left_out(more)
+    for way, names in _most_helpful(shared, limit):
         which = ", ".join(names) if len(names) <= NAMED_AT_MOST else f"{len(names)} hosts"
         out.print(Text(f"  -> {which}: {way}"))
+
+
+def _most_helpful(shared: Mapping[str, Sequence[str]], limit: int) -> list[tuple[str, Sequence[str]]]:
+    """As many of the ways as hosts are shown, those first that help most hosts."""
+    ordered = sorted(shared.items(), key=lambda way: -len(way[1]))
+    return ordered[:limit] if limit else ordered
 
 
 def _helped_by(look: Look) -> dict[str, list[str]]:

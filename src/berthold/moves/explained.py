@@ -8,7 +8,7 @@ named, and nothing of other projects (T1).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,8 +92,8 @@ class Look:
         """The same of one host only."""
         return replace(self, hosts=tuple(each for each in self.hosts if each.host == name))
 
-    def document(self, *, by_host: bool) -> Document:
-        """For operators also host by host."""
+    def document(self, *, by_host: bool, only: Container[str] | None = None) -> Document:
+        """For operators also host by host; of all hosts, or of those that are named in `only`."""
         shown: Document = {
             "judged_as": self.kind,
             "after": self.after,
@@ -102,8 +102,12 @@ class Look:
             "refused": causes([each.against for each in self.hosts if each.against]),
         }
         if by_host:
-            shown["hosts"] = [each.for_operators() for each in self.hosts]
+            shown["hosts"] = _by_host(self.hosts, only)
         return shown
+
+
+def _by_host(said: Sequence[HostSaid], only: Container[str] | None) -> list[Document]:
+    return [each.for_operators() for each in said if only is None or each.host in only]
 
 
 def causes(refused: Sequence[Sequence[Against]]) -> list[Document]:
@@ -146,7 +150,8 @@ class MoveSaid:
     operators_ways: tuple[str, ...] = ()
     refused: tuple[HostSaid, ...] = field(default=())
 
-    def document(self, *, by_host: bool) -> Document:
+    def document(self, *, by_host: bool, only: Container[str] | None = None) -> Document:
+        """For operators also host by host; of all hosts, or of those that are named in `only`."""
         row = self.row
         shown: Document = {
             "id": row["id"],
@@ -164,7 +169,7 @@ class MoveSaid:
         if by_host:
             shown["says"] = self.operators_say or self.says
             shown["unblocks"] = [*self.ways, *self.operators_ways]
-            shown["hosts"] = [each.for_operators() for each in self.refused]
+            shown["hosts"] = _by_host(self.refused, only)
         return shown
 
 
