@@ -99,4 +99,4 @@ def test_json_says_the_same(berthold: Berthold, data: Path, world: World) -> Non
 def test_an_unknown_group_is_said_to_be_unknown(berthold: Berthold, data: Path) -> None:
     ran = berthold("group", "show", "web", "--data", data)
     assert ran.status == 1
-    assert ran.error == "Instance group web could not be found. All are shown by: berthold group list"
+    assert ran.error == "Instance group web could not be found.\n  ids are shown by: berthold group list"

@@ -110,7 +110,7 @@ def test_what_is_not_stuck_is_not_resumed(berthold: Berthold, data: Path, world:
 def test_an_unknown_move_is_said_to_be_unknown(berthold: Berthold, data: Path) -> None:
     ran = berthold("move", "resume", "web-1", "--data", data)
     assert ran.status == 1
-    assert ran.error == "There is no move web-1. What is under way is shown by: berthold move list"
+    assert ran.error == "There is no move web-1.\n  what is under way is shown by: berthold move list"
 
 
 @pytest.mark.parametrize("words", [("move", "list"), ("move", "resume", "x"), ("db", "audit")])

@@ -63,4 +63,7 @@ def test_a_pipe_gets_results_only(berthold: Berthold, data: Path) -> None:
 
 def test_an_upgrade_of_nonsense_is_one_sentence(berthold: Berthold) -> None:
     ran = berthold("db", "upgrade", "--database", "nonsense")
-    assert (ran.status, ran.error.startswith("the database cannot be brought up to date: ")) == (1, True)
+    assert (ran.status, ran.error.startswith("this is not the URL of a database that can be used: ")) == (
+        1,
+        True,
+    )

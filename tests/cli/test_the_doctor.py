@@ -104,7 +104,7 @@ def test_a_database_that_is_not_current(berthold: Berthold, tmp_path: Path) -> N
     store.close()
     ran = berthold("doctor", "--data", tmp_path, "--database", url)
     assert "not those of this version" in ran.line("WRONG", "database")
-    assert ran.line(f"-> berthold db upgrade --database {url}")
+    assert ran.line(f"-> bring them up to it: berthold db upgrade --database {url}")
     assert ("ok", "promises") not in words(ran.text)
 
 

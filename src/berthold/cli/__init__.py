@@ -10,6 +10,7 @@ from berthold.cli import database, explain, groups, moves, processes
 from berthold.cli.console import Wrong, error
 from berthold.cli.demo import demo
 from berthold.cli.doctor import doctor
+from berthold.errors import Unavailable
 
 __all__ = ["app", "main"]
 
@@ -36,6 +37,6 @@ def main() -> None:
     """Run the command. What an operator can put right is one sentence, never a traceback."""
     try:
         app()
-    except Wrong as wrong:
+    except (Wrong, Unavailable) as wrong:
         error(str(wrong))
         sys.exit(1)

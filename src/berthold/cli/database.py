@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 
 from berthold import database
 from berthold.cli import home as homes
@@ -31,12 +32,7 @@ def upgrade(database_url: options.Database = None, data: options.Data = homes.DE
 
       berthold db upgrade --database postgresql+psycopg://db/berthold
     """
-    url = database_url or homes.Home(data).database_url
-    try:
-        with doing("The tables are being brought up to this version …"):
-            database.upgrade(url)
-    except (ArgumentError, NoSuchModuleError, ImportError, OperationalError) as error:
-        raise Wrong(f"the database cannot be brought up to date: {error}") from error
+    brought_up(database_url or homes.opened(data).database_url)
     out.print("The database is up to date.")
 
 
@@ -80,21 +76,65 @@ def audit_command(database_url: options.Database = None, data: options.Data = ho
 def found(database_url: str | None, data: Path) -> str:
     """The URL of a cloud's database, which must be there and current: looking makes nothing."""
     if database_url is None and not (data.expanduser() / "berthold.db").exists():
-        raise Wrong(f"there is no cloud in {data}. Name its directory (--data) or its database (--database).")
+        raise Wrong(
+            f"there is no cloud in {data}", "name its directory (--data) or its database (--database)"
+        )
     return standing(database_url or homes.Home(data).database_url)
 
 
 def standing(url: str) -> str:
     """The database's URL, once it is known that its tables are as this version needs them."""
-    try:
-        current = database.is_current(url)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise Wrong(f"this is not the URL of a database that can be used: {error}") from error
-    except OperationalError as error:
-        raise Wrong(f"the database cannot be reached: {error.orig}") from error
-    if not current:
-        raise Wrong(
-            "the database's tables are not those of this version. Bring them up to it with:"
-            "\n  berthold db upgrade --database URL"
-        )
+    if missing(url):
+        do = f"name another: --database, --data\nor make it: berthold db upgrade --database {shown(url)}"
+        raise Wrong(f"{shown(url)} is not there", do)
+    if not _is_current(url):
+        do = f"bring them up to it: berthold db upgrade --database {shown(url)}"
+        raise Wrong("the database's tables are not those of this version", do)
     return url
+
+
+def brought_up(url: str) -> None:
+    """Bring the database's tables up to this version, if they are not."""
+    try:
+        with doing("The tables are being brought up to this version …"):
+            if not _is_current(url):
+                database.upgrade(url)
+    except DBAPIError as error:
+        raise Wrong(f"the database cannot be brought up to date: {error.orig}") from error
+
+
+def _is_current(url: str) -> bool:
+    """Whether it is at the newest revision. What keeps it from being asked is told to who named it."""
+    try:
+        return database.is_current(url)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        known = "postgresql+psycopg://USER@HOST/NAME and sqlite:///FILE can be"
+        raise Wrong(f"this is not the URL of a database that can be used: {error}", known) from error
+    except OperationalError as error:
+        do = "start it, or name another: --database"
+        raise Wrong(f"the database cannot be reached: {_first(error)}", do) from error
+    except DBAPIError as error:
+        do = "name another (--database, --data), or restore a backup"
+        raise Wrong(f"{shown(url)} is not a database that can be used: {_first(error)}", do) from error
+    except AssertionError as refused:
+        # A connection that could not be proved to have the settings that the promises need.
+        raise Wrong(str(refused), "change that setting (a pooler between may override it)") from refused
+
+
+def missing(url: str) -> bool:
+    """Whether it would be a file, and there is none: to look makes nothing."""
+    try:
+        parts = make_url(url)
+    except ArgumentError:
+        return False
+    return parts.drivername.startswith("sqlite") and not Path(parts.database or "").is_file()
+
+
+def shown(url: str) -> str:
+    """The URL without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _first(error: DBAPIError) -> str:
+    """What the driver says, without its advice."""
+    return str(error.orig).partition("\n")[0]

@@ -20,8 +20,6 @@ from pathlib import Path
 
 import typer
 from rich.text import Text
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError
 
 from berthold.cli import database, options
 from berthold.cli import home as homes
@@ -207,36 +205,16 @@ def free_disk(directory: Path) -> Iterator[Finding]:
 
 def database_there(url: str) -> Iterator[Finding]:
     """Whether it can be reached and has the tables of this version."""
-    try:
-        parts = make_url(url)
-    except ArgumentError:
-        yield Finding(
-            WRONG, "database", "this is not the URL of a database", "--database postgresql+psycopg://…"
-        )
-        return
-    shown = parts.render_as_string(hide_password=True)
-    if parts.drivername.startswith("sqlite") and not Path(parts.database or "").is_file():
-        yield Finding(
-            WRONG, "database", f"{shown} is not there", "start a cloud: berthold up\nor name one: --data"
-        )
+    if database.missing(url):
+        do = "start a cloud: berthold up\nor name one: --data"
+        yield Finding(WRONG, "database", f"{database.shown(url)} is not there", do)
         return
     try:
         database.standing(url)
     except Wrong as wrong:
-        says, _, do = str(wrong).partition(". Bring ")
-        do = f"berthold db upgrade --database {shown}" if do else "start it, or name another: --database"
-        yield Finding(WRONG, "database", says.splitlines()[0], do)
-    except DatabaseError as error:
-        says = f"{shown} is not a database that can be used: {error.orig}"
-        yield Finding(
-            WRONG, "database", says.splitlines()[0], "name another (--database), or restore a backup"
-        )
-    except AssertionError as refused:
-        yield Finding(
-            WRONG, "database", str(refused), "change that setting (a pooler between may override it)"
-        )
+        yield Finding(WRONG, "database", wrong.says, wrong.do)
     else:
-        yield Finding(OK, "database", f"{shown} is reached and current")
+        yield Finding(OK, "database", f"{database.shown(url)} is reached and current")
 
 
 def database_settings(tx: Tx) -> Iterator[Finding]:

@@ -62,7 +62,7 @@ def server_command(
       berthold explain server 7a2e0c4e-55a1-4cf3-8a9d-0f7f6c6e1c11
     """
     with _asking(database_url, data) as ask:
-        found, last, asked = ask.read(_server, server)
+        found, last, asked = ask.read(_server, server, "openstack server list --all-projects")
         look = ask.look(asked, host)
     if as_json:
         subject = {"id": found["id"], "name": found["name"]}
@@ -102,7 +102,7 @@ def group_command(
       berthold explain group 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11
     """
     with _asking(database_url, data) as ask:
-        said, asked = ask.read(_group, group)
+        said, asked = ask.read(_group, group, "berthold group list")
         look = ask.look(asked, host)
     if as_json:
         _json({**said.document(by_host=True), "further_member": look.document(by_host=True)})
@@ -135,7 +135,7 @@ def move_command(
       berthold explain move 5b0c9a5e-3f0c-4d43-9c0b-6f1f3b1f8f52
     """
     with _asking(database_url, data) as ask:
-        said, asked = ask.read(_move, move)
+        said, asked = ask.read(_move, move, "berthold move list, openstack server migration list")
         look = ask.look(asked, host) if asked else None
     if as_json:
         now = look.document(by_host=True) if look else None
@@ -161,18 +161,18 @@ class _Ask:
         self.store = store
         self.watch = Watch(store, Settings().silent_after_s)
 
-    def read(self, f: Callable[[Tx, str], T], thing_id: str) -> T:
+    def read(self, f: Callable[[Tx, str], T], thing_id: str, shown_by: str) -> T:
         try:
             return self.store.read_now(f, thing_id)
         except NotFound as absent:
-            raise Wrong(absent.message) from absent
+            raise Wrong(absent.message, f"ids are shown by: {shown_by}") from absent
 
     def look(self, asked: Asked, host: str | None) -> Look:
         look = self.store.read_now(explain.look, asked, Settings(), self.watch)
         if host is None:
             return look
         if not (one := look.of_host(host)).hosts:
-            raise Wrong(f"There is no host {host}. Without --host all are explained.")
+            raise Wrong(f"There is no host {host}.", "without --host all are explained")
         return one
 
 

@@ -69,8 +69,8 @@ def move(
                 _ask(store, row, to, together.forward if resume else together.back if back else None)
             seen = _follow(store, group) if watch else store.read_now(group_status.look, group)
         except NoValidHost as nowhere:
-            why = "".join(f"\n  {name}: {reason}" for name, reason in nowhere.reasons.items())
-            raise Wrong(f"{nowhere.message}{why}") from nowhere
+            why = "\n".join(f"{name}: {reason}" for name, reason in nowhere.reasons.items())
+            raise Wrong(nowhere.message, why) from nowhere
         except (Malformed, NotFound, Refused, WrongState) as failure:
             raise Wrong(failure.message) from failure
     _print(seen)

@@ -93,7 +93,7 @@ def show(
             row, members, since = store.read_now(_group, group)
             way = store.read_now(explain_group.moving, row)[1]
         except NotFound as absent:
-            raise Wrong(f"{absent.message} All are shown by: berthold group list") from absent
+            raise Wrong(absent.message, "ids are shown by: berthold group list") from absent
     if as_json:
         out.print(json.dumps(compliance_of(row, members, since, by_host=True), indent=2), markup=False)
     else:

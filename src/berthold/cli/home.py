@@ -24,13 +24,21 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from berthold.cli.console import Wrong
 from berthold.companions import TOKEN_KEY_BYTES
 
 DEFAULT = Path("~/.local/share/berthold")
 
 
-class InUse(Exception):
-    """Another process has the data directory."""
+def opened(path: Path) -> Home:
+    """The data directory, made if need be; what cannot be one is told to who named it."""
+    try:
+        return Home(path)
+    except FileExistsError as error:
+        raise Wrong(f"{path} is a file, and a data directory is wanted", "name another: --data") from error
+    except OSError as error:
+        why = f"the data directory {path} cannot be used: {error.strerror}"
+        raise Wrong(why, "name another (--data), or run this as its owner") from error
 
 
 class Home:
@@ -59,15 +67,14 @@ class Home:
         return self.path / "clouds.yaml"
 
     def lock(self, *, alone: bool) -> None:
-        """Keep the directory until this process ends. Raises `InUse`."""
+        """Keep the directory until this process ends. Raises `Wrong` if another has it."""
         handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError as taken:
             os.close(handle)
-            raise InUse(
-                f"{self.path} is in use by another cloud: end that one, or name another directory (--data)"
-            ) from taken
+            do = "end that one, or name another directory: --data"
+            raise Wrong(f"{self.path} is in use by another cloud", do) from taken
         self._lock = handle
 
     def password(self) -> str:

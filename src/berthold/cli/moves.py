@@ -13,7 +13,7 @@ from rich.text import Text
 from berthold.cli import database, options
 from berthold.cli import home as homes
 from berthold.cli.console import Wrong, out
-from berthold.errors import NotFound, Unavailable, WrongState
+from berthold.errors import NotFound, WrongState
 from berthold.ledger import moves, overview
 from berthold.ledger.store import Store
 from berthold.moves.status import line_of
@@ -122,7 +122,7 @@ def resume(
         try:
             store.write_now(moves.unstick, move)
         except (NotFound, WrongState) as failure:
-            raise Wrong(f"{failure.message} What is under way is shown by: berthold move list") from failure
+            raise Wrong(failure.message, "what is under way is shown by: berthold move list") from failure
     out.print(f"Move {move} goes on; a conductor takes it within a second or two.", markup=False)
 
 
@@ -132,7 +132,5 @@ def opened(database_url: str | None, data: Path) -> Iterator[Store]:
     store = Store(database.found(database_url, data))
     try:
         yield store
-    except Unavailable as failure:
-        raise Wrong(failure.message) from failure
     finally:
         store.close()

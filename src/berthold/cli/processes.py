@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from berthold import cloud, database, logs
+from berthold import cloud, logs
 from berthold import companions as companions_of
 from berthold.agent.daemon import Daemon
 from berthold.agent.faults import LIFELIKE
@@ -75,7 +75,7 @@ def up(
     settings = _with_policy(kept, policy_file)
     home = _home(data, alone=True)
     logs.start(home.log)
-    database.upgrade(home.database_url)
+    database_commands.brought_up(home.database_url)
     listener = _listen(listen, port)
     ground = Ground(home.ground)
     drivers = [
@@ -214,6 +214,8 @@ def agent(
 
       berthold agent --url http://api:8774 --token-file agents.token --name node1
     """
+    if not re.fullmatch(r"https?://[^/\s]+.*", url):
+        raise Wrong(f"--url is where an API process is, http://HOST:8774 or https://…, not {url!r}")
     if driver != "simulated":
         raise Wrong(f"there is no driver {driver}; known: simulated")
     speed, token = pace_of(pace), _token(token_file)
@@ -275,25 +277,22 @@ async def _companions(home: Home, store: Store) -> Companions:
 
 
 def _home(data: Path, *, alone: bool) -> Home:
-    try:
-        home = Home(data)
-        home.lock(alone=alone)
-    except homes.InUse as taken:
-        raise Wrong(str(taken)) from taken
-    except OSError as error:
-        raise Wrong(f"the data directory {data} cannot be used: {error.strerror}") from error
+    home = homes.opened(data)
+    home.lock(alone=alone)
     return home
 
 
 def _listen(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
+        socket.getaddrinfo(address, port, family)
         return socket.create_server((address, port), family=family, backlog=1024)
+    except socket.gaierror as error:
+        do = "name an address of this machine: --listen 0.0.0.0 is all of them"
+        raise Wrong(f"cannot listen on {address}: {error.strerror}", do) from error
     except OSError as error:
-        raise Wrong(
-            f"cannot listen on {address} port {port}: {os.strerror(error.errno or 0)}"
-            " (another --port? 0 takes a free one)"
-        ) from error
+        do = "another --port? 0 takes a free one; --listen is an address of this machine"
+        raise Wrong(f"cannot listen on {address} port {port}: {os.strerror(error.errno or 0)}", do) from error
 
 
 def _address(listener: socket.socket) -> str:
