@@ -34,13 +34,14 @@ from berthold.agent.protocol import (
 )
 from berthold.errors import Refused, Unavailable
 from berthold.ledger import claims, hosts, outbox, reading, schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Store, Tx
 from berthold.moves import left
 from berthold.records import progress
 
 log = structlog.get_logger("berthold.agents")
 
-EPOCH = select(schema.host.c.epoch).where(schema.host.c.id == bindparam("host"))
+EPOCH = Prepared(select(schema.host.c.epoch).where(schema.host.c.id == bindparam("host")))
 TICK_S = 1.0
 WAIT_MAX_S = 30.0
 FORGOTTEN = -1  # no epoch of any host
@@ -190,8 +191,7 @@ def _register(tx: Tx, hello: Hello) -> hosts.Locked:
 
 def _asks_for(tx: Tx, take: Take) -> list[Ask]:
     """What the host has to do and has not in hand. Raises `Fenced`."""
-    epoch = tx.execute(EPOCH, {"host": take.host}).scalar()
-    if epoch != take.epoch:
+    if EPOCH.row(tx, {"host": take.host}) != (take.epoch,):
         raise Fenced(f"epoch {take.epoch} is over")
     return [
         Ask(

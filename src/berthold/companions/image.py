@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import Row, and_, delete, or_, select, update
+from sqlalchemy import Row, and_, bindparam, delete, or_, select, update
 
 from berthold.companions.files import CHUNK, Files, storage_speaks, write_all
 from berthold.companions.schema import image
@@ -24,6 +24,7 @@ from berthold.ledger.store import Store, Tx, clock_of, insert, now
 from berthold.neighbours import Actor, Image, snapshot_id
 
 OPEN_TO_ALL = ("public", "community")
+FIND = select(image).where(image.c.id == bindparam("image"))
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def image_from(row: Row[Any]) -> Image:
 
 def image_of(tx: Tx, actor: Actor, image_id: str) -> Row[Any]:
     """An image that the actor may use; raises `NotFound`."""
-    row = tx.execute(select(image).where(image.c.id == image_id)).one_or_none()
+    row = tx.execute(FIND, {"image": image_id}).one_or_none()
     usable = row is not None and (
         actor.is_admin or row.visibility in OPEN_TO_ALL or row.project_id == actor.project_id
     )
@@ -209,7 +210,7 @@ def own_image(tx: Tx, actor: Actor, image_id: str) -> Row[Any]:
 
 def image_row(tx: Tx, image_id: str) -> Row[Any]:
     """An image that is there, whoever's; raises `NotFound`."""
-    row = tx.execute(select(image).where(image.c.id == image_id)).one_or_none()
+    row = tx.execute(FIND, {"image": image_id}).one_or_none()
     if row is None:
         raise NotFound(f"no image found with ID {image_id}")
     return row

@@ -23,6 +23,7 @@ from berthold.companions.schema import (
 )
 from berthold.errors import Malformed, Refused
 from berthold.ledger.audit import Violation
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, greatest, insert, settings_of
 from berthold.settings import Settings
 
@@ -48,9 +49,11 @@ USED, MAXIMUM = companion_quota.c.used, companion_quota.c.maximum
 OF_PROJECT = and_(
     companion_quota.c.project_id == bindparam("project"), companion_quota.c.resource == bindparam("what")
 )
-TAKE = update(companion_quota).where(OF_PROJECT, USED + AMOUNT <= MAXIMUM).values(used=USED + AMOUNT)
+TAKE = Prepared(
+    update(companion_quota).where(OF_PROJECT, USED + AMOUNT <= MAXIMUM).values(used=USED + AMOUNT)
+)
 LEFT = USED - AMOUNT
-GIVE = (
+GIVE = Prepared(
     update(companion_quota)
     .where(OF_PROJECT)
     .values(used=LEFT, ceiling=case((MAXIMUM > LEFT, MAXIMUM), else_=LEFT))
@@ -173,16 +176,16 @@ def give_back(tx: Tx, project_id: str, **amounts: int) -> None:
     """Return what was taken."""
     for resource, less in sorted(amounts.items()):
         if less > 0:
-            tx.execute(GIVE, {"project": project_id, "what": resource, "amount": less})
+            GIVE.change(tx, {"project": project_id, "what": resource, "amount": less})
 
 
 def _take(tx: Tx, project_id: str, resource: str, more: int) -> bool:
     """Whether there was room, which is now taken."""
     wish = {"project": project_id, "what": resource, "amount": more}
-    if tx.execute(TAKE, wish).rowcount:
+    if TAKE.change(tx, wish):
         return True
     _ensure(tx, project_id, resource)
-    return bool(tx.execute(TAKE, wish).rowcount)
+    return bool(TAKE.change(tx, wish))
 
 
 # -- Limits -------------------------------------------------------------------------------

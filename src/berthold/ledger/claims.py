@@ -18,23 +18,24 @@ from typing import Any
 from sqlalchemy import bindparam, delete, select, update
 
 from berthold.ledger import history, hosts, inventories, queue, schema, seats
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of
 
 claim = schema.claim
 allocation = schema.allocation
 host = schema.host
 
-INSERT = claim.insert()
-ALLOCATE = allocation.insert()
-SET_ROLE = update(claim).where(claim.c.id == bindparam("claim")).values(role=bindparam("as"))
-ONE = select(claim).where(claim.c.id == bindparam("claim"))
-REMOVE = delete(claim).where(claim.c.id == bindparam("claim")).returning(claim.c.id)
-DEALLOCATE = (
+INSERT = Prepared(claim.insert())
+ALLOCATE = Prepared(allocation.insert())
+SET_ROLE = Prepared(update(claim).where(claim.c.id == bindparam("claim")).values(role=bindparam("as")))
+ONE = Prepared(select(claim).where(claim.c.id == bindparam("claim")))
+REMOVE = Prepared(delete(claim).where(claim.c.id == bindparam("claim")))
+DEALLOCATE = Prepared(
     delete(allocation)
     .where(allocation.c.claim_id == bindparam("claim"))
     .returning(allocation.c["class"], allocation.c.amount)
 )
-STANDING = select(claim).where(claim.c.server_id == bindparam("server"), claim.c.role != "left")
+STANDING = Prepared(select(claim).where(claim.c.server_id == bindparam("server"), claim.c.role != "left"))
 OF_SERVER = (
     select(
         claim.c.id,
@@ -49,6 +50,7 @@ OF_SERVER = (
     .where(claim.c.server_id == bindparam("server"))
     .order_by(claim.c.host_id, claim.c.id)
 )
+FIND_OF_SERVER = Prepared(OF_SERVER)
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,8 @@ def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> st
         told = seats.WHOLE
     elif follows == "affinity" and seats.is_fleeing(tx, member.group):
         told = seats.FLEEING
-    tx.execute(
-        INSERT,
+    INSERT.change(
+        tx,
         {
             "id": new,
             "server_id": want.server_id,
@@ -166,12 +168,8 @@ def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> st
             "place": want.host_id if follows == "affinity" else None,
         },
     )
-    rows = [
-        {"claim_id": new, "provider_id": want.host_id, "class": name, "amount": amount}
-        for name, amount in sorted(want.resources.items())
-    ]
-    if rows:
-        tx.execute(ALLOCATE, rows)
+    for name, amount in sorted(want.resources.items()):
+        ALLOCATE.change(tx, {"claim_id": new, "provider_id": want.host_id, "class": name, "amount": amount})
     inventories.raise_generation(tx, want.host_id)
     history.record(
         tx,
@@ -194,7 +192,7 @@ def release(tx: Tx, claim_id: str, is_gone: Callable[[], bool] | None = None) ->
     `is_gone` is asked only if the host's epoch has passed on since the claim was taken: if it says no,
     the claim stays (M1).
     """
-    row = tx.execute(ONE, {"claim": claim_id}).mappings().first()
+    row = ONE.mapping(tx, {"claim": claim_id})
     if row is None:
         return False
     if row["place"] or row["rule"] in seats.SOFT:
@@ -202,10 +200,9 @@ def release(tx: Tx, claim_id: str, is_gone: Callable[[], bool] | None = None) ->
     locked = hosts.lock(tx, row["host_id"], must_be_up=False)
     if is_gone is not None and locked.epoch != row["host_epoch"] and not is_gone():
         return False
-    if tx.execute(REMOVE, {"claim": claim_id}).first() is None:
+    if not REMOVE.change(tx, {"claim": claim_id}):
         return False
-    given_up = tx.execute(DEALLOCATE, {"claim": claim_id})
-    amounts = {taken[0]: taken[1] for taken in given_up}
+    amounts: dict[str, int] = dict(DEALLOCATE.rows(tx, {"claim": claim_id}))
     inventories.give_back(tx, row["host_id"], amounts)
     inventories.raise_generation(tx, row["host_id"])
     if row["group_id"]:
@@ -233,7 +230,8 @@ def switch_home(tx: Tx, server_id: str) -> None:
 
 def leave_behind(tx: Tx, claim_id: str) -> None:
     """The claim waits on a fenced host: it keeps capacity and seat and gives up the affinity place."""
-    row = tx.execute(ONE, {"claim": claim_id}).mappings().one()
+    row = ONE.mapping(tx, {"claim": claim_id})
+    assert row is not None, f"there is no claim {claim_id}"
     if row["place"]:
         seats.hold(tx, row["group_id"])
     hosts.lock(tx, row["host_id"], must_be_up=False)
@@ -256,8 +254,7 @@ def end_rule(tx: Tx, *, group_id: str | None = None, server_id: str | None = Non
 
 def of_server(tx: Tx, server_id: str) -> list[Claim]:
     """Every claim of the server."""
-    rows = tx.execute(OF_SERVER, {"server": server_id})
-    return [Claim(*row) for row in rows]
+    return [Claim(*row) for row in FIND_OF_SERVER.rows(tx, {"server": server_id})]
 
 
 def home_of(tx: Tx, server_id: str) -> Claim | None:
@@ -267,7 +264,7 @@ def home_of(tx: Tx, server_id: str) -> Claim | None:
 
 def find(tx: Tx, claim_id: str) -> Claim | None:
     """The claim of that id, if it stands."""
-    row = tx.execute(ONE, {"claim": claim_id}).mappings().first()
+    row = ONE.mapping(tx, {"claim": claim_id})
     if row is None:
         return None
     return next((each for each in of_server(tx, row["server_id"]) if each.id == claim_id), None)
@@ -280,14 +277,13 @@ def left_on(tx: Tx, host_id: str) -> list[Claim]:
     return [each for each in found if each is not None]
 
 
-def standing_rows(tx: Tx, server_id: str) -> list[Mapping[str, Any]]:
+def standing_rows(tx: Tx, server_id: str) -> Sequence[Mapping[str, Any]]:
     """The server's claims that are not left behind, as rows."""
-    rows = tx.execute(STANDING, {"server": server_id})
-    return [dict(row) for row in rows.mappings()]
+    return STANDING.mappings(tx, {"server": server_id})
 
 
 def _set_role(tx: Tx, claim_id: str, role: str) -> None:
-    tx.execute(SET_ROLE, {"claim": claim_id, "as": role})
+    SET_ROLE.change(tx, {"claim": claim_id, "as": role})
 
 
 def _tell(tx: Tx, event: str, row: Mapping[str, Any]) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from berthold.ledger import schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, moment
 
-RECORD = schema.history.insert()
+RECORD = Prepared(schema.history.insert())
 NOTHING: Mapping[str, Any] = {
     "claim_id": None,
     "server_id": None,
@@ -28,4 +29,4 @@ NOTHING: Mapping[str, Any] = {
 def record(tx: Tx, event: str, *, amounts: Mapping[str, int] | None = None, **columns: Any) -> None:
     """Write down that `event` (see the table) became true."""
     row = {**NOTHING, **columns, "event": event, "at": moment(tx), "amounts": dict(amounts or {})}
-    tx.execute(RECORD, row)
+    RECORD.change(tx, row)

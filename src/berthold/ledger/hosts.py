@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from berthold.errors import Malformed, NotFound, Refused, WrongState
 from berthold.ledger import inventories, outbox, schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of, insert, now
 
 host = schema.host
@@ -23,8 +24,8 @@ claim = schema.claim
 one_host = select(host.c.id, host.c.name, host.c.status, host.c.disabled, host.c.epoch).where(
     host.c.id == bindparam("host")
 )
-LOCK = one_host.with_for_update()
-SHARE = one_host.with_for_update(read=True)
+LOCK = Prepared(one_host.with_for_update())
+SHARE = Prepared(one_host.with_for_update(read=True))
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,17 @@ def lock(tx: Tx, host_id: str, *, epoch: int | None = None, must_be_up: bool = T
     Raises `NotFound`, and `Refused` M5 when the host may not be given anything: it is not up,
     it is disabled, or its epoch is not `epoch` any more.
     """
-    row = tx.execute(LOCK, {"host": host_id}).first()
+    row = LOCK.row(tx, {"host": host_id})
     if row is None:
         raise NotFound(f"Compute host {host_id} could not be found.")
-    if must_be_up and row.status != "up":
-        raise Refused("M5", f"host {row.name} is {row.status}")
-    if must_be_up and row.disabled:
-        raise Refused("M5", f"host {row.name} is disabled")
-    if epoch is not None and row.epoch != epoch:
-        raise Refused("M5", f"host {row.name} is at epoch {row.epoch}, not {epoch}")
-    return Locked(row.id, row.name, row.status, row.epoch)
+    _, name, status, disabled, present = row
+    if must_be_up and status != "up":
+        raise Refused("M5", f"host {name} is {status}")
+    if must_be_up and disabled:
+        raise Refused("M5", f"host {name} is disabled")
+    if epoch is not None and present != epoch:
+        raise Refused("M5", f"host {name} is at epoch {present}, not {epoch}")
+    return Locked(host_id, name, status, present)
 
 
 def register(
@@ -164,8 +166,8 @@ def any_unheard(tx: Tx, since: float) -> bool:
 
 def check_epoch(tx: Tx, host_id: str, epoch: int) -> None:
     """Raises `Refused` M5 unless the host acts at `epoch` now and until this transaction ends."""
-    row = tx.execute(SHARE, {"host": host_id}).first()
-    if row is None or row.epoch != epoch:
+    row = SHARE.mapping(tx, {"host": host_id})
+    if row is None or row["epoch"] != epoch:
         raise Refused("M5", f"this host's epoch {epoch} is over; register anew")
 
 

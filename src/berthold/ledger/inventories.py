@@ -16,6 +16,7 @@ from sqlalchemy import BigInteger, bindparam, case, delete, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import history, schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, greatest, insert
 
 inventory = schema.inventory
@@ -25,7 +26,7 @@ wanted = bindparam("amount", type_=BigInteger)
 one_class = (c.provider_id == bindparam("host"), c["class"] == bindparam("of"))
 
 # C1's guard: what is taken fits, in size and step.
-USE = (
+USE = Prepared(
     update(inventory)
     .where(
         *one_class,
@@ -36,7 +37,7 @@ USE = (
     )
     .values(used=c.used + wanted)
 )
-GIVE_BACK = (
+GIVE_BACK = Prepared(
     update(inventory)
     .where(*one_class)
     .values(
@@ -44,7 +45,7 @@ GIVE_BACK = (
         ceiling=case((c.used - wanted > c.capacity, c.used - wanted), else_=c.capacity),
     )
 )
-RAISE_GENERATION = (
+RAISE_GENERATION = Prepared(
     update(provider).where(provider.c.id == bindparam("host")).values(generation=provider.c.generation + 1)
 )
 FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
@@ -111,22 +112,21 @@ def set_traits(tx: Tx, host_id: str, traits: Iterable[str]) -> None:
 def raise_generation(tx: Tx, host_id: str) -> None:
     """Something has changed that a scheduler sees of the host. The caller holds the host's lock, so
     that of two looks at a host the one at the higher generation is the later one."""
-    tx.execute(RAISE_GENERATION, {"host": host_id})
+    RAISE_GENERATION.change(tx, {"host": host_id})
     announce(tx, f"host:{host_id}")
 
 
 def use(tx: Tx, host_id: str, wants: Mapping[str, int]) -> None:
     """Take `wants` from the host, under its lock. Raises `Refused` C1 for what it has not got."""
     for name, amount in sorted(wants.items()):
-        taken = tx.execute(USE, {"host": host_id, "of": name, "amount": amount})
-        if taken.rowcount != 1:
+        if USE.change(tx, {"host": host_id, "of": name, "amount": amount}) != 1:
             raise Refused("C1", _why_not(tx, host_id, name, amount))
 
 
 def give_back(tx: Tx, host_id: str, amounts: Mapping[str, int]) -> None:
     """Return what a claim held, under the host's lock."""
     for name, amount in sorted(amounts.items()):
-        tx.execute(GIVE_BACK, {"host": host_id, "of": name, "amount": amount})
+        GIVE_BACK.change(tx, {"host": host_id, "of": name, "amount": amount})
 
 
 def capacity_of(offer: Mapping[str, float]) -> int:

@@ -12,31 +12,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import and_, bindparam, or_, select, text, update
+from sqlalchemy import and_, bindparam, select, text, update
 
 from berthold.errors import NotFound, Stale, WrongState
 from berthold.ledger import group_moves, outbox, queue, schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, clock_of, moment, now
 
 move = schema.move
 WORKED_ON = ("running", "undoing")
 
-INSERT = move.insert()
-UNFINISHED = select(move).where(
-    move.c.server_id == bindparam("server"), text("state IN ('running','undoing','waiting','stuck')")
+INSERT = Prepared(move.insert())
+UNFINISHED = Prepared(
+    select(move).where(
+        move.c.server_id == bindparam("server"), text("state IN ('running','undoing','waiting','stuck')")
+    )
 )
-SEE = select(move).where(
+LEASED = select(move).where(
     move.c.id == bindparam("move"),
     move.c.epoch == bindparam("epoch"),
     text("state IN ('running','undoing')"),
 )
-HOLD = SEE.with_for_update()
-FIND = select(move).where(move.c.id == bindparam("move"))
-WRITE = (
-    update(move)
-    .where(move.c.id == bindparam("of_move"), move.c.epoch == bindparam("at_epoch"))
-    .returning(move.c.id)
-)
+SEE, HOLD = Prepared(LEASED), Prepared(LEASED.with_for_update())
+FIND = Prepared(select(move).where(move.c.id == bindparam("move")))
+REMEMBER = Prepared(update(move).where(move.c.id == bindparam("of_move")).values(facts=bindparam("known")))
+WRITE = Prepared(update(move).where(move.c.id == bindparam("of_move"), move.c.epoch == bindparam("at_epoch")))
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,14 @@ def begin(
         "updated_at": present,
         **part,
     }
-    tx.execute(INSERT, row)
+    INSERT.change(tx, row)
     announce(tx, "moves")
     return new
 
 
 def unfinished(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     """The server's one unfinished move, if it has one."""
-    row = tx.execute(UNFINISHED, {"server": server_id}).mappings().first()
-    return dict(row) if row else None
+    return UNFINISHED.mapping(tx, {"server": server_id})
 
 
 def supersede(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
@@ -217,14 +216,12 @@ def take(tx: Tx, owner: str, seconds: float, limit: int = 1) -> list[Lease]:
 
 def renew(tx: Tx, owner: str, leases: list[Lease], seconds: float) -> None:
     """Hold these leases for `seconds` more; those that were lost stay lost."""
-    tx.execute(
-        update(move)
-        .where(
-            move.c.owner == owner,
-            or_(*(and_(move.c.id == lease.move_id, move.c.epoch == lease.epoch) for lease in leases)),
-        )
-        .values(until=now(tx) + seconds)
+    mine = update(move).where(
+        move.c.owner == owner, move.c.id == bindparam("of_move"), move.c.epoch == bindparam("at_epoch")
     )
+    held = [{"of_move": lease.move_id, "at_epoch": lease.epoch} for lease in leases]
+    if held:
+        tx.execute(mine.values(until=now(tx) + seconds), held)
 
 
 def give_back(tx: Tx, lease: Lease, seconds: float = 0.0) -> None:
@@ -247,32 +244,31 @@ def call(tx: Tx, move_id: str) -> None:
 
 def hold(tx: Tx, lease: Lease) -> Mapping[str, Any]:
     """The move's row, held until the transaction ends. Raises `Stale` when the lease is over (M5)."""
-    row = tx.execute(HOLD, {"move": lease.move_id, "epoch": lease.epoch}).mappings().first()
+    row = HOLD.mapping(tx, {"move": lease.move_id, "epoch": lease.epoch})
     if row is None:
         raise Stale(f"move {lease.move_id} is not worked on at epoch {lease.epoch} any more")
-    return dict(row)
+    return row
 
 
 def seen(tx: Tx, lease: Lease) -> Mapping[str, Any]:
     """The move's row, not held. Raises `Stale` when the lease is over."""
-    row = tx.execute(SEE, {"move": lease.move_id, "epoch": lease.epoch}).mappings().first()
+    row = SEE.mapping(tx, {"move": lease.move_id, "epoch": lease.epoch})
     if row is None:
         raise Stale(f"move {lease.move_id} is not worked on at epoch {lease.epoch} any more")
-    return dict(row)
+    return row
 
 
 def remember(tx: Tx, move_id: str, facts: Mapping[str, Any]) -> None:
     """The facts that are known of a move. The caller holds its row, or began it in this transaction."""
-    tx.execute(update(move).where(move.c.id == move_id).values(facts=dict(facts)))
+    REMEMBER.change(tx, {"of_move": move_id, "known": dict(facts)})
 
 
 def write(tx: Tx, lease: Lease, **columns: Any) -> None:
     """Write progress. The caller holds the row."""
     key = {"of_move": lease.move_id, "at_epoch": lease.epoch}
-    row = tx.execute(WRITE, {**key, "updated_at": moment(tx), **columns}).first()
-    assert row is not None, f"move {lease.move_id} was not held"
+    written = WRITE.change(tx, {**key, "updated_at": moment(tx), **columns})
+    assert written == 1, f"move {lease.move_id} was not held"
 
 
 def find(tx: Tx, move_id: str) -> Mapping[str, Any] | None:
-    row = tx.execute(FIND, {"move": move_id}).mappings().first()
-    return dict(row) if row else None
+    return FIND.mapping(tx, {"move": move_id})

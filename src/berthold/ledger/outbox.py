@@ -15,14 +15,15 @@ from typing import Any
 from sqlalchemy import bindparam, delete, select, text, update
 
 from berthold.ledger import schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, clock_of, moment
 
 ask = schema.ask
 host = schema.host
 
-INSERT = ask.insert()
-ASKED = select(ask.c.id).where(ask.c.move_id == bindparam("move"), ask.c.slot == bindparam("slot"))
-NUMBER = (
+INSERT = Prepared(ask.insert())
+ASKED = Prepared(select(ask.c.id).where(ask.c.move_id == bindparam("move"), ask.c.slot == bindparam("slot")))
+NUMBER = Prepared(
     update(host)
     .where(host.c.id == bindparam("host"))
     .values(asks=host.c.asks + 1)
@@ -32,10 +33,12 @@ SENT = select(ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.
     ask.c.move_id == bindparam("move")
 )
 OF_SLOTS = SENT.where(ask.c.slot.in_(bindparam("slots", expanding=True)))
-OF_ONE_SLOT = SENT.where(ask.c.slot == bindparam("slot"))
+OF_ONE_SLOT = Prepared(SENT.where(ask.c.slot == bindparam("slot")))
 # The index of open asks is partial: the engines use it for this very text only.
-OPEN = select(ask).where(text("state = 'open'"), ask.c.host_id == bindparam("host")).order_by(ask.c.seq)
-ANSWER = (
+OPEN = Prepared(
+    select(ask).where(text("state = 'open'"), ask.c.host_id == bindparam("host")).order_by(ask.c.seq)
+)
+ANSWER = Prepared(
     update(ask)
     .where(ask.c.id == bindparam("ask"), ask.c.host_id == bindparam("of_host"), ask.c.state == "open")
     .values(state="done", answer=bindparam("answer"), answered_at=bindparam("answered_at"))
@@ -64,22 +67,24 @@ def send(
     tx: Tx, *, move_id: str, slot: str, server_id: str, host_id: str, verb: str, args: Mapping[str, Any]
 ) -> None:
     """Ask the host's agent to do `verb`. Repeated for the same slot it asks nothing new."""
-    if tx.execute(ASKED, {"move": move_id, "slot": slot}).first():
+    if ASKED.row(tx, {"move": move_id, "slot": slot}):
         return
-    numbered = tx.execute(NUMBER, {"host": host_id}).one()
+    numbered = NUMBER.row(tx, {"host": host_id})
+    assert numbered is not None, f"there is no host {host_id}"
+    number, epoch = numbered
     row = {
         "id": clock_of(tx).new_id(),
         "move_id": move_id,
         "slot": slot,
         "server_id": server_id,
         "host_id": host_id,
-        "host_epoch": numbered.epoch,
-        "seq": numbered.asks,
+        "host_epoch": epoch,
+        "seq": number,
         "verb": verb,
         "args": dict(args),
         "asked_at": moment(tx),
     }
-    tx.execute(INSERT, row)
+    INSERT.change(tx, row)
     announce(tx, f"asks:{host_id}")
 
 
@@ -87,10 +92,8 @@ def of_slot(tx: Tx, move_id: str, slots: Iterable[str]) -> list[Sent]:
     """What was asked for these slots, and what came of it."""
     wanted = list(slots)
     if len(wanted) == 1:
-        rows = tx.execute(OF_ONE_SLOT, {"move": move_id, "slot": wanted[0]})
-    else:
-        rows = tx.execute(OF_SLOTS, {"move": move_id, "slots": wanted})
-    return [Sent(*row) for row in rows]
+        return [Sent(*row) for row in OF_ONE_SLOT.rows(tx, {"move": move_id, "slot": wanted[0]})]
+    return [Sent(*row) for row in tx.execute(OF_SLOTS, {"move": move_id, "slots": wanted})]
 
 
 def all_of(tx: Tx, move_id: str) -> list[Sent]:
@@ -100,10 +103,9 @@ def all_of(tx: Tx, move_id: str) -> list[Sent]:
     return [Sent(*row) for row in tx.execute(rows)]
 
 
-def open_for(tx: Tx, host_id: str) -> list[Mapping[str, Any]]:
+def open_for(tx: Tx, host_id: str) -> list[dict[str, Any]]:
     """What the host has not yet answered, oldest first."""
-    rows = tx.execute(OPEN, {"host": host_id})
-    return [dict(row) for row in rows.mappings()]
+    return OPEN.mappings(tx, {"host": host_id})
 
 
 def hosts_asked(tx: Tx) -> list[str]:
@@ -115,11 +117,12 @@ def record_answer(tx: Tx, ask_id: str, host_id: str, answer: Mapping[str, Any]) 
     """Write an answer down, once; if this was the first, (move, slot) of its ask. The caller has
     checked the epoch."""
     heard = {"ask": ask_id, "of_host": host_id, "answer": dict(answer), "answered_at": moment(tx)}
-    row = tx.execute(ANSWER, heard).first()
+    row = ANSWER.row(tx, heard)
     if row is None:
         return None
-    announce(tx, f"move:{row.move_id}")
-    return row.move_id, row.slot
+    of_move, slot = row
+    announce(tx, f"move:{of_move}")
+    return of_move, slot
 
 
 def void(tx: Tx, move_id: str, slots: Iterable[str] | None = None) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Update, bindparam, literal, select, update
+from sqlalchemy import BigInteger, bindparam, literal, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Insert, Tx, greatest
 from berthold.settings import Settings
 
@@ -22,7 +23,7 @@ project, group = schema.project, schema.server_group
 COUNTED = ("instances", "cores", "ram", "server_groups")
 LIMITED = (*COUNTED, "server_group_members")
 NO_LIMIT = 2**62
-INTRODUCE = Insert(project, lambda row: row.on_conflict_do_nothing(index_elements=["id"]))
+INTRODUCE = Prepared(Insert(project, lambda row: row.on_conflict_do_nothing(index_elements=["id"])))
 
 
 def as_number(limit: int) -> int:
@@ -38,7 +39,7 @@ def ensure_project(tx: Tx, project_id: str, settings: Settings) -> None:
         for end in ("max", "ceiling")
     }
     values["server_group_members_max"] = as_number(settings.quota_server_group_members)
-    tx.execute(INTRODUCE(tx), {"id": project_id, **values})
+    INTRODUCE.change(tx, {"id": project_id, **values})
 
 
 @dataclass(frozen=True)
@@ -91,24 +92,16 @@ def charge(tx: Tx, project_id: str, **amounts: int) -> None:
     if not growing:
         return
     more = {f"more_{what}": n for what, n in growing.items()}
-    row = tx.execute(_charging(tuple(growing)), {"of_project": project_id, **more}).first()
-    if row is None:
+    if not _charging(tuple(growing)).change(tx, {"of_project": project_id, **more}):
         raise Refused("Q1", _why_not(tx, project_id, growing))
 
 
 @cache
-def _charging(kinds: tuple[str, ...]) -> Update:
+def _charging(kinds: tuple[str, ...]) -> Prepared:
     """Q1's guard: what is taken of these is still allowed."""
     grown = {what: project.c[what] + bindparam(f"more_{what}", type_=BigInteger) for what in kinds}
-    return (
-        update(project)
-        .where(
-            project.c.id == bindparam("of_project"),
-            *(total <= project.c[f"{what}_max"] for what, total in grown.items()),
-        )
-        .values(grown)
-        .returning(project.c.id)
-    )
+    allowed = (total <= project.c[f"{what}_max"] for what, total in grown.items())
+    return Prepared(update(project).where(project.c.id == bindparam("of_project"), *allowed).values(grown))
 
 
 def give_back(tx: Tx, project_id: str, **amounts: int) -> None:

@@ -15,7 +15,8 @@ from sqlalchemy import bindparam, delete, exists, func, or_, select, update
 
 from berthold.errors import Refused
 from berthold.ledger import schema
-from berthold.ledger.store import Again, Tx, insert
+from berthold.ledger.prepared import Prepared
+from berthold.ledger.store import Again, Insert, Tx
 
 seat = schema.seat
 place = schema.group_place
@@ -23,15 +24,25 @@ group = schema.server_group
 claim = schema.claim
 server = schema.server
 
-MEMBER = (
+MEMBER = Prepared(
     select(server.c.id, server.c.rule, server.c.group_id, group.c.name, group.c.per_host)
     .select_from(server.outerjoin(group, server.c.group_id == group.c.id))
     .where(server.c.id == bindparam("server"))
 )
-HELD = select(seat.c.seat).where(
-    seat.c.group_id == bindparam("group"),
-    seat.c.domain == bindparam("host"),
-    seat.c.server_id == bindparam("server"),
+HELD = Prepared(
+    select(seat.c.seat).where(
+        seat.c.group_id == bindparam("group"),
+        seat.c.domain == bindparam("host"),
+        seat.c.server_id == bindparam("server"),
+    )
+)
+TAKE = Prepared(
+    Insert(
+        seat,
+        lambda row: row.on_conflict_do_nothing(index_elements=["group_id", "domain", "seat"]).returning(
+            seat.c.seat
+        ),
+    )
 )
 
 HOLDERS = (
@@ -61,7 +72,7 @@ class Member:
 def take_seat(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
     """G1: a seat on the host, the member's own one if it has it already. Raises `Refused` G1."""
     held = {"group": member.group, "host": host_id, "server": member.server_id}
-    if tx.execute(HELD, held).first():
+    if HELD.row(tx, held):
         return
     for number in range(1, member.per_host + 1):
         row = {
@@ -71,10 +82,7 @@ def take_seat(tx: Tx, member: Member, host_id: str, host_name: str) -> None:
             "per_host": member.per_host,
             "server_id": member.server_id,
         }
-        taken = (
-            insert(tx, seat).values(row).on_conflict_do_nothing(index_elements=["group_id", "domain", "seat"])
-        )
-        if tx.execute(taken.returning(seat.c.seat)).first():
+        if TAKE.row(tx, row):
             return
     raise Refused(
         "G1",
@@ -122,8 +130,10 @@ SOFT = frozenset({"soft-affinity", "soft-anti-affinity"})
 
 def member_of(tx: Tx, server_id: str) -> Member:
     """The server's rule and group, as they are now."""
-    row = tx.execute(MEMBER, {"server": server_id}).one()
-    return Member(row.id, row.rule, row.group_id, row.name, row.per_host or 1)
+    row = MEMBER.row(tx, {"server": server_id})
+    assert row is not None, f"there is no server {server_id}"
+    _, rule, group_id, name, per_host = row
+    return Member(server_id, rule, group_id, name, per_host or 1)
 
 
 _FLIGHT = "flight from "

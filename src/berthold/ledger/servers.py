@@ -14,14 +14,15 @@ from sqlalchemy import Select, bindparam, select, update
 
 from berthold.errors import NotFound
 from berthold.ledger import claims, groups, quotas, schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of, moment, now
 
 server = schema.server
 
-INSERT = server.insert()
-FIND = select(server).where(server.c.id == bindparam("server"))
+INSERT = Prepared(server.insert())
+FIND = Prepared(select(server).where(server.c.id == bindparam("server")))
 # A server with its claims: one row for each, one for a server without any.
-WITH_CLAIMS = (
+WITH_CLAIMS = Prepared(
     select(*server.c, *claims.OF_SERVER.selected_columns)
     .select_from(
         server.outerjoin(schema.claim, schema.claim.c.server_id == server.c.id).outerjoin(
@@ -31,7 +32,7 @@ WITH_CLAIMS = (
     .where(server.c.id == bindparam("server"))
     .order_by(schema.claim.c.host_id, schema.claim.c.id)
 )
-CHANGE = update(server).where(server.c.id == bindparam("of_server"))
+CHANGE = Prepared(update(server).where(server.c.id == bindparam("of_server")))
 
 
 def create(
@@ -64,7 +65,7 @@ def create(
         "updated_at": present,
         **columns,
     }
-    tx.execute(INSERT, row)
+    INSERT.change(tx, row)
     return new
 
 
@@ -111,13 +112,12 @@ def _members(group_id: str) -> Select[Any]:
 
 def find(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
     """The row, deleted or not."""
-    row = tx.execute(FIND, {"server": server_id}).mappings().first()
-    return dict(row) if row else None
+    return FIND.mapping(tx, {"server": server_id})
 
 
 def with_claims(tx: Tx, server_id: str) -> tuple[Mapping[str, Any], tuple[claims.Claim, ...]] | None:
     """`find`, and every claim of the server, as `claims.of_server` gives them, in one look."""
-    rows = tx.execute(WITH_CLAIMS, {"server": server_id}).all()
+    rows = WITH_CLAIMS.rows(tx, {"server": server_id})
     if not rows:
         return None
     names = server.c.keys()
@@ -129,7 +129,7 @@ def with_claims(tx: Tx, server_id: str) -> tuple[Mapping[str, Any], tuple[claims
 def change(tx: Tx, server_id: str, **columns: Any) -> None:
     """Write columns that no promise rests on (name, metadata, condition, ports, fault …)."""
     assert not columns.keys() & {"group_id", "rule", "cores", "ram", "project_id"}, columns.keys()
-    tx.execute(CHANGE, {"of_server": server_id, "updated_at": moment(tx), **columns})
+    CHANGE.change(tx, {"of_server": server_id, "updated_at": moment(tx), **columns})
 
 
 def recharge(tx: Tx, server_id: str, cores: int, ram: int) -> None:

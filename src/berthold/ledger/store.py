@@ -251,7 +251,11 @@ class Insert:
         self._sqlite = more(sqlite_insert(table))
 
     def __call__(self, tx: Tx) -> Any:
-        return self._postgresql if tx.dialect.name == "postgresql" else self._sqlite
+        return self.on(tx.dialect.name)
+
+    def on(self, dialect: str) -> Any:
+        """The statement for one engine."""
+        return self._postgresql if dialect == "postgresql" else self._sqlite
 
 
 def greatest(tx: Tx, a: Any, b: Any) -> ColumnElement[int]:

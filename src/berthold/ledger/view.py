@@ -8,13 +8,14 @@ ones are old, and of two rows of a host which is the later.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import bindparam, select
 
 from berthold.ledger import schema
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx
 
 host = schema.host
@@ -47,13 +48,15 @@ HOSTS = select(
     .outerjoin(inventory, inventory.c.provider_id == host.c.id)
 )
 TRAITS = select(trait.c.provider_id, trait.c.trait)
-# Of all hosts, of some, and of one: what a claim has changed.
-OF_ALL = (HOSTS, TRAITS)
+# Of some hosts, and of one: what a claim has changed.
 OF_SOME = (
     HOSTS.where(host.c.id.in_(bindparam("ids", expanding=True))),
     TRAITS.where(trait.c.provider_id.in_(bindparam("ids", expanding=True))),
 )
-OF_ONE = (HOSTS.where(host.c.id == bindparam("id")), TRAITS.where(trait.c.provider_id == bindparam("id")))
+ONE = Prepared(HOSTS.where(host.c.id == bindparam("id")))
+TRAITS_OF_ONE = Prepared(TRAITS.where(trait.c.provider_id == bindparam("id")))
+HEARD = select(heartbeat.c.host_id, heartbeat.c.heard_at)
+HEARD_OF_ONE = Prepared(HEARD.where(heartbeat.c.host_id == bindparam("id")))
 GROUP = select(group).where(group.c.id == bindparam("group"))
 
 
@@ -75,12 +78,12 @@ class HostRow:
 
 def hosts(tx: Tx, ids: Collection[str] | None = None) -> list[HostRow]:
     """These hosts (or all), as they are."""
-    (of_hosts, of_traits), these = _of(ids)
+    found, having = _look(tx, ids)
     traits: dict[str, set[str]] = defaultdict(set)
-    for provider_id, name in tx.execute(of_traits, these):
+    for provider_id, name in having:
         traits[provider_id].add(name)
     rows: dict[str, HostRow] = {}
-    for row in tx.execute(of_hosts, these):
+    for row in found:
         if row[0] not in rows:
             of_host: tuple[Any, Any, Any, Any, Any, Any, Any] = tuple(row[:7])
             rows[row[0]] = HostRow(*of_host, row[7] or 0.0, frozenset(traits.get(row[0], ())), {})
@@ -89,13 +92,15 @@ def hosts(tx: Tx, ids: Collection[str] | None = None) -> list[HostRow]:
     return list(rows.values())
 
 
-def _of(ids: Collection[str] | None) -> tuple[Any, dict[str, Any]]:
-    """The statements for these hosts and their traits, with their parameters."""
+def _look(tx: Tx, ids: Collection[str] | None) -> tuple[Iterable[Any], Iterable[Any]]:
+    """The rows of these hosts, and of their traits."""
     if ids is None:
-        return OF_ALL, {}
+        return tx.execute(HOSTS), tx.execute(TRAITS)
     if len(ids) == 1:
-        return OF_ONE, {"id": next(iter(ids))}
-    return OF_SOME, {"ids": list(ids)}
+        one = {"id": next(iter(ids))}
+        return ONE.rows(tx, one), TRAITS_OF_ONE.rows(tx, one)
+    hosts, traits = OF_SOME
+    return tx.execute(hosts, {"ids": list(ids)}), tx.execute(traits, {"ids": list(ids)})
 
 
 def generations(tx: Tx) -> dict[str, int]:
@@ -106,9 +111,9 @@ def generations(tx: Tx) -> dict[str, int]:
 
 def heard(tx: Tx, ids: Collection[str] | None = None) -> dict[str, float]:
     """When the agents of these hosts (or of all) were heard last."""
-    rows = select(heartbeat.c.host_id, heartbeat.c.heard_at)
-    if ids is not None:
-        rows = rows.where(heartbeat.c.host_id.in_(ids))
+    if ids is not None and len(ids) == 1:
+        return dict(HEARD_OF_ONE.rows(tx, {"id": next(iter(ids))}))
+    rows = HEARD if ids is None else HEARD.where(heartbeat.c.host_id.in_(ids))
     return {row[0]: row[1] for row in tx.execute(rows)}
 
 

@@ -73,7 +73,7 @@ class Conductor:
         return len(leases) == room
 
     async def _renew(self) -> None:
-        """Hold every lease, in one statement, well before it ends."""
+        """Hold every lease, in one transaction, well before it ends."""
         while True:
             await asyncio.sleep(self.settings.lease_s / 3)
             if self._held:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from sqlalchemy import bindparam, update
 
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, moment
 from berthold.records.schema import action, event
 
-BEGIN = action.insert().returning(action.c.number)
-TOUCH = update(action).where(action.c.number == bindparam("number_of"))
-RECORD = event.insert()
+BEGIN = Prepared(action.insert().returning(action.c.number))
+TOUCH = Prepared(update(action).where(action.c.number == bindparam("number_of")))
+RECORD = Prepared(event.insert())
 
 
 def begin(
@@ -31,7 +32,9 @@ def begin(
         "started_at": present,
         "updated_at": present,
     }
-    number: int = tx.execute(BEGIN, row).scalar_one()
+    begun = BEGIN.row(tx, row)
+    assert begun is not None
+    number: int = begun[0]
     return number
 
 
@@ -57,11 +60,11 @@ def record(
         "started_at": since,
         "finished_at": present,
     }
-    tx.execute(RECORD, row)
-    tx.execute(TOUCH, {"number_of": number, "updated_at": present})
+    RECORD.change(tx, row)
+    TOUCH.change(tx, {"number_of": number, "updated_at": present})
 
 
 def end(tx: Tx, number: int, *, failed: bool) -> None:
     """The action is over."""
     ended = {"message": "Error" if failed else None, "updated_at": moment(tx)}
-    tx.execute(TOUCH, {"number_of": number, **ended})
+    TOUCH.change(tx, {"number_of": number, **ended})

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Double, cast, delete, exists, literal, or_, select, update
+from sqlalchemy import ColumnElement, Double, bindparam, cast, delete, exists, literal, or_, select, update
 
 from berthold.errors import Malformed, NotFound, WrongState
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of, insert
 from berthold.records.schema import flavor, flavor_access
 
@@ -31,6 +32,15 @@ SORT_KEYS: dict[str, ColumnElement[Any]] = {
 }
 
 
+def _open_to(project: Any) -> ColumnElement[bool]:
+    granted = exists().where(flavor_access.c.flavor_id == flavor.c.id, flavor_access.c.project_id == project)
+    return or_(flavor.c.is_public, granted)
+
+
+FIND = select(flavor).where(flavor.c.id == bindparam("flavor"))
+ANY, USABLE = Prepared(FIND), Prepared(FIND.where(_open_to(bindparam("project"))))
+
+
 def create(tx: Tx, /, *, id: str | None = None, name: str, **columns: Any) -> Flavor:
     """A new flavor; without an `id` it gets a UUID. Raises `WrongState` when id or name is taken."""
     new = id or clock_of(tx).new_id()
@@ -45,11 +55,15 @@ def create(tx: Tx, /, *, id: str | None = None, name: str, **columns: Any) -> Fl
 
 def get(tx: Tx, flavor_id: str, project_id: str | None) -> Flavor:
     """A flavor that the project may use (None: any). Raises `NotFound`."""
-    statement = select(flavor).where(flavor.c.id == flavor_id, *_usable(project_id))
-    row = tx.execute(statement).mappings().first()
+    wanted = {"flavor": flavor_id}
+    row = (
+        ANY.mapping(tx, wanted)
+        if project_id is None
+        else USABLE.mapping(tx, {**wanted, "project": project_id})
+    )
     if row is None:
         raise NotFound(f"Flavor {flavor_id} could not be found.")
-    return dict(row)
+    return row
 
 
 def page(
@@ -66,7 +80,8 @@ def page(
     """Flavors that the project may use (None: any), sorted. Raises `Malformed` for the marker."""
     key, down = SORT_KEYS[sort[0]], sort[1]
     order = [key.desc() if down else key.asc(), flavor.c.number.asc()]
-    statement = select(flavor).where(flavor.c.ram >= min_ram, flavor.c.disk >= min_disk, *_usable(project_id))
+    open_to = [] if project_id is None else [_open_to(project_id)]
+    statement = select(flavor).where(flavor.c.ram >= min_ram, flavor.c.disk >= min_disk, *open_to)
     if is_public is not None:
         statement = statement.where(flavor.c.is_public.is_(is_public))
     if marker is not None:
@@ -166,15 +181,6 @@ def revoke(tx: Tx, flavor_id: str, project_id: str) -> list[str]:
 def _projects(tx: Tx, flavor_id: str) -> list[str]:
     statement = select(flavor_access.c.project_id).where(flavor_access.c.flavor_id == flavor_id)
     return list(tx.execute(statement.order_by(flavor_access.c.project_id)).scalars())
-
-
-def _usable(project_id: str | None) -> list[Any]:
-    if project_id is None:
-        return []
-    granted = exists().where(
-        flavor_access.c.flavor_id == flavor.c.id, flavor_access.c.project_id == project_id
-    )
-    return [or_(flavor.c.is_public, granted)]
 
 
 def numbers(tx: Tx, ids: Collection[str]) -> dict[str, int]:
