@@ -130,10 +130,20 @@ class Runner:
             return await placing.place(self.store, lease, scene, line, self.settings, self.watch)
         except NoValidHost:
             # A whole site comes back in no order: hosts that may still report are waited for.
-            young = self.store.clock.now() - self.since < self.settings.silent_after_s
-            if young and await self.store.read(hosts.any_unheard, self.since):
+            if await self._may_report(scene):
                 return await self.store.write(turns.put_off, lease, LOOK_AGAIN_S)
             raise
+
+    async def _may_report(self, scene: Scene) -> bool:
+        """Whether hosts that were not heard may be heard soon: this conductor has just begun, or nobody at
+        all was heard for a while, which is this cloud's own doing (its database, the agents' door, a machine
+        that was paused). That is believed for as long as a host may be silent, then no longer."""
+        present, patience = self.store.clock.now(), self.settings.silent_after_s
+        waited = present - scene.move["line_since"]
+        if waited < patience and not await self.store.read(hosts.any_heard, present - patience):
+            self.since = present
+        young = present - self.since < patience
+        return young and await self.store.read(hosts.any_unheard, self.since)
 
     async def _ask(self, lease: moves.Lease, sight: Sight) -> Outcome:
         scene, line = sight.scene, line_of(sight.scene)
