@@ -136,6 +136,9 @@ def test_a_volume_that_another_server_has_is_refused_without_a_trace(world: Worl
     world.settle()
     assert world.picture() == before
     assert world.status(two).status == "ACTIVE"
+    told = max(world.rows("event"), key=lambda row: row["number"])
+    assert (told["event"], told["result"]) == ("compute_attach_volume", "Error")
+    assert "it cannot be attached" in told["details"]
     with pytest.raises(Malformed, match="is already attached to instance"):
         attach(world, one, volume)
 

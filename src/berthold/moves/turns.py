@@ -304,8 +304,11 @@ def _retry(tx: Tx, lease: moves.Lease, scene: Scene, trouble: Trouble, settings:
 
 
 def _tell(tx: Tx, scene: Scene, move: Mapping[str, Any], trouble: Trouble | None = None) -> None:
-    """Write the line's event, if it has one that users know."""
-    event = line_of(scene).event
+    """Write the line's event, if it has one that users know. Trouble is told in any case, as of the event
+    that was to follow: a volume or a port that cannot be had is part of attaching it."""
+    book, number = book_of(scene), scene.move["line"]
+    ahead = book.lines[number : book.no_return] if trouble else book.lines[number : number + 1]
+    event = next((line.event for line in ahead if line.event), None)
     if event is None:
         return
     actions.record(
