@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from berthold.lab.furniture import add_image, add_volume
+from berthold.lab.furniture import add_image, add_port, add_volume
 from berthold.lab.outages import evacuate, lose
 from berthold.lab.world import World
 from berthold.moves import begin, left, reclaim, shelf
@@ -38,6 +38,7 @@ def after(*kinds: str, image: bool = False) -> Callable[[World], str]:
         else:
             server = booted(world)
         add_volume(world, "extra")
+        add_port(world, world.rows("network")[0]["id"], "extra")
         for kind in kinds:
             STARTS.get(kind, wish(kind))(world, server)
             world.settle()
@@ -62,6 +63,28 @@ def detach(world: World, server: str | None) -> str:
     return world.unfinished()[0]
 
 
+def extra_port(world: World) -> str:
+    return next(str(row["id"]) for row in world.rows("network_port") if row["name"] == "extra")
+
+
+def attach_port(world: World, server: str | None) -> str:
+    assert server is not None
+    wish = {"port": extra_port(world), "tag": "backup"}
+    return world.store.write_now(begin.attach_interface, server, world.by(), wish)
+
+
+def attach_network(world: World, server: str | None) -> str:
+    assert server is not None
+    wish = {"uuid": world.rows("network")[0]["id"], "fixed_ip": "10.0.0.77"}
+    return world.store.write_now(begin.attach_interface, server, world.by(), wish)
+
+
+def detach_last_port(world: World, server: str | None) -> str:
+    assert server is not None
+    last = world.server(server)["ports"][-1]["id"]
+    return world.store.write_now(begin.detach_interface, server, world.by(), last)
+
+
 def soft_delete(world: World, server: str | None) -> str:
     assert server is not None
     world.store.write_now(reclaim.soft_delete, server, world.by())
@@ -81,6 +104,9 @@ def on_shelf(f: Callable[..., str], **more: Any) -> Callable[[World, str | None]
 STARTS: Mapping[str, Callable[[World, str | None], str]] = {
     "attach": attach,
     "detach": detach,
+    "attach-port": attach_port,
+    "attach-network": attach_network,
+    "detach-last-port": detach_last_port,
     "shelve": on_shelf(shelf.shelve, offload=False),
     "shelve-and-offload": on_shelf(shelf.shelve),
     "shelve-offload": on_shelf(shelf.offload),
@@ -91,11 +117,12 @@ STARTS: Mapping[str, Callable[[World, str | None], str]] = {
 
 @dataclass(frozen=True)
 class Everyday:
-    """A play, the server's status at its good end, and how many volumes it has then."""
+    """A play, the server's status at its good end, and how many volumes and ports it has then."""
 
     play: Play
     status: str
     volumes: int = 2
+    ports: int = 1
     elsewhere: bool = False  # whether a second host may do what the first one failed
 
 
@@ -141,6 +168,10 @@ def _shelf(name: str, playbook: str, begin: str, *before: str, status: str) -> E
     return Everyday(play, status, elsewhere=playbook == "unshelve")
 
 
+def _interface(name: str, playbook: str, begin: str, *before: str, status: str, ports: int) -> Everyday:
+    return Everyday(Play(name, playbook, after(*before), STARTS[begin]), status, ports=ports)
+
+
 def _play(
     name: str,
     playbook: str,
@@ -167,6 +198,28 @@ EVERYDAY = {
         _play("attach when stopped", "attach-volume", "stop", status="SHUTOFF", volumes=3, start=attach),
         _play("detach", "detach-volume", "attach", status="ACTIVE", start=detach),
         _play("detach when paused", "detach-volume", "attach", "pause", status="PAUSED", start=detach),
+        _interface("attach a port", "attach-interface", "attach-port", status="ACTIVE", ports=2),
+        _interface(
+            "attach to a network when stopped",
+            "attach-interface",
+            "attach-network",
+            "stop",
+            status="SHUTOFF",
+            ports=2,
+        ),
+        _interface(
+            "detach a port", "detach-interface", "detach-last-port", "attach-port", status="ACTIVE", ports=1
+        ),
+        _interface(
+            "detach from a network when paused",
+            "detach-interface",
+            "detach-last-port",
+            "attach-network",
+            "pause",
+            status="PAUSED",
+            ports=1,
+        ),
+        _interface("detach the only port", "detach-interface", "detach-last-port", status="ACTIVE", ports=0),
         _play("suspend", "suspend", status="SUSPENDED"),
         _play("resume", "resume", "suspend", status="ACTIVE"),
         _play("soft delete", "soft-delete", status="SOFT_DELETED"),

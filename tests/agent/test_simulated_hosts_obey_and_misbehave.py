@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from berthold.agent.driver import Driver, Impossible
@@ -21,6 +22,7 @@ from berthold.lab.turns import now as by_hand
 WEB = Guest("s-1", "web", vcpus=1, memory_mb=512, disk_gb=1, image="cirros")
 
 DISK = {"volume_id": "v-1", "device": "/dev/vdb"}
+NIC = {"id": "p-1", "mac_address": "fa:16:3e:00:00:01"}
 
 
 def two_hosts() -> tuple[Ground, Simulated, Simulated]:
@@ -60,6 +62,9 @@ TWICE: dict[str, tuple[list[str], str, dict[str, dict[str, str]]]] = {
     "attach": (["spawn"], "attach_volume", {"node1": {"s-1": "running"}}),
     "detach": (["spawn", "attach_volume"], "detach_volume", {"node1": {"s-1": "running"}}),
     "detach of what is not attached": (["spawn"], "detach_volume", {"node1": {"s-1": "running"}}),
+    "attach of an interface": (["spawn"], "attach_interface", {"node1": {"s-1": "running"}}),
+    "detach of an interface": (
+        ["spawn", "attach_interface"], "detach_interface", {"node1": {"s-1": "running"}}),
     "console": (["spawn"], "console", {"node1": {"s-1": "running"}}),
     "discard": (["spawn"], "discard", {}),
     "discard of nothing": ([], "discard", {}),
@@ -76,6 +81,7 @@ def play(word: str, node1: Driver, node2: Driver) -> dict[str, Any]:
         "locate": ("s-1",), "stop": ("s-1",), "discard": ("s-1",), "pause": ("s-1",), "unpause": ("s-1",),
         "reboot": (WEB, how == "hard"), "restore": (WEB, how), "console": ("s-1", None),
         "attach_volume": ("s-1", DISK), "detach_volume": ("s-1", DISK),
+        "attach_interface": ("s-1", NIC), "detach_interface": ("s-1", NIC),
     }  # fmt: skip
     facts: dict[str, Any] = by_hand(getattr(driver, verb)(*arguments.get(verb, (WEB,))))
     return facts
@@ -179,6 +185,24 @@ def test_a_guest_has_the_volumes_that_were_attached_and_no_two_of_one_name() -> 
     here = ground.place("node1", "s-1")
     assert here is not None
     assert here.guest.volumes == []
+
+
+def test_an_interface_comes_and_goes_and_the_others_stay() -> None:
+    ground, node1, node2 = two_hosts()
+    other = {**NIC, "id": "p-2"}
+    by_hand(node1.spawn(msgspec.structs.replace(WEB, ports=[other])))
+
+    def ports() -> list[dict[str, Any]]:
+        here = ground.place("node1", "s-1")
+        assert here is not None
+        return here.guest.ports
+
+    by_hand(node1.attach_interface("s-1", NIC))
+    assert ports() == [other, NIC]
+    by_hand(node1.detach_interface("s-1", other))
+    assert ports() == [NIC]
+    with pytest.raises(Impossible, match="s-1 is not on node2"):
+        by_hand(node2.attach_interface("s-1", NIC))
 
 
 def test_the_console_grows_with_each_boot_and_shows_as_many_lines_as_one_wants() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from berthold.companions import ports, quotas
+
 
 def test_tags_come_and_go(cloud: Any, fault: Any) -> None:
     cloud.host()
@@ -53,6 +55,119 @@ def test_addresses_and_interfaces(cloud: Any, fault: Any) -> None:
     one = cloud.get(f"/servers/{server}/os-interface/{interface['port_id']}", "rita", "2.70")
     assert one.json == {"interfaceAttachment": interface}
     fault(cloud.get(f"/servers/{server}/os-interface/nothing", "rita"), 404)
+
+
+def port_of(cloud: Any, network: str, project: str = "a" * 32) -> str:
+    """A port that no server has."""
+    made: str = cloud.store.write_now(lambda tx: ports.make_port(tx, project, network))
+    return made
+
+
+def test_interfaces_are_attached_and_detached(cloud: Any, fault: Any) -> None:
+    cloud.host()
+    network = cloud.network()
+    server = cloud.server(networks=[{"uuid": network, "tag": "first"}])
+    path, port = f"/servers/{server}/os-interface", port_of(cloud, network)
+    lent = cloud.post(path, {"interfaceAttachment": {"port_id": port, "tag": "lent"}}, "ann", "2.70")
+    assert lent.status == 200
+    shown = lent.json["interfaceAttachment"]
+    assert (shown["port_id"], shown["net_id"], shown["port_state"]) == (port, network, "DOWN")
+    assert (len(shown["fixed_ips"]), shown["tag"]) == (1, "lent")
+    busy = fault(cloud.post(path, {"interfaceAttachment": {"net_id": network}}, "ann"), 409)
+    assert "its attach-interface is under way" in busy
+    cloud.world.settle()
+    assert cloud.get(f"{path}/{port}", "ann", "2.70").json["interfaceAttachment"] == {
+        **shown,
+        "port_state": "ACTIVE",
+    }
+    wish = {"net_id": network, "fixed_ips": [{"ip_address": "10.0.0.77"}]}
+    made = cloud.post(path, {"interfaceAttachment": wish}, "ann").json["interfaceAttachment"]
+    assert (made["net_id"], made["port_state"], made["mac_addr"], made["fixed_ips"]) == (
+        *(network, "DOWN", ""),
+        [],
+    )
+    cloud.world.settle()
+    listed = cloud.get(path, "ann", "2.70").json["interfaceAttachments"]
+    assert [each["tag"] for each in listed] == ["first", "lent", None]
+    assert (listed[2]["port_id"], listed[2]["fixed_ips"][0]["ip_address"]) == (made["port_id"], "10.0.0.77")
+    assert listed[2]["mac_addr"]
+    addresses = cloud.get(f"/servers/{server}/ips/private", "ann").json["private"]
+    assert len(addresses) == 3
+    for gone in (port, made["port_id"]):
+        assert cloud.delete(f"{path}/{gone}", "ann").status == 202
+        cloud.world.settle()
+        fault(cloud.delete(f"{path}/{gone}", "ann"), 404)
+    assert cloud.get(path, "ann", "2.70").json["interfaceAttachments"] == listed[:1]
+    left = {row["id"] for row in cloud.world.rows("network_port")}
+    assert left == {listed[0]["port_id"], port}, "what was made is gone, what was lent is not"
+    (action, *_) = cloud.get(f"/servers/{server}/os-instance-actions", "ann").json["instanceActions"]
+    assert action["action"] == "detach_interface"
+
+
+def test_without_a_network_the_only_one_is_meant(cloud: Any, fault: Any) -> None:
+    cloud.host()
+    server = cloud.server()
+    path, any_of_them = f"/servers/{server}/os-interface", {"interfaceAttachment": {}}
+    assert "has no network" in fault(cloud.post(path, any_of_them, "ann"), 400)
+    network = cloud.network()
+    made = cloud.post(path, any_of_them, "ann").json["interfaceAttachment"]
+    assert made["net_id"] == network
+    cloud.world.settle()
+    cloud.network("another")
+    assert "Multiple possible networks" in fault(cloud.post(path, any_of_them, "ann"), 409)
+
+
+def test_what_no_interface_can_be_is_refused(cloud: Any, fault: Any) -> None:
+    cloud.host()
+    network = cloud.network()
+    server, other = cloud.server(networks=[{"uuid": network}]), cloud.server("other")
+    path = f"/servers/{server}/os-interface"
+    (mine,) = cloud.get(path, "ann").json["interfaceAttachments"]
+    theirs, unknown = port_of(cloud, network, "b" * 32), "0" * 8 + network[8:]
+    address = [{"ip_address": "10.0.0.9"}]
+    before = cloud.world.picture()
+    for wish, status, says in (
+        ({"net_id": network, "port_id": theirs}, 400, "and not both"),
+        ({"fixed_ips": address}, 400, "name its network with net_id"),
+        ({"port_id": theirs, "fixed_ips": address}, 400, "name its network with net_id"),
+        ({"net_id": network, "fixed_ips": [{"ip_address": "10.0.0"}]}, 400, "Invalid fixed IP address"),
+        ({"net_id": network, "fixed_ips": []}, 400, "fixed_ips"),
+        ({"net_id": network, "fixed_ips": address * 2}, 400, "fixed_ips"),
+        ({"net_id": network, "tag": "a,b"}, 400, "tag"),
+        ({"net_id": unknown}, 404, unknown),
+        ({"port_id": unknown}, 404, unknown),
+        ({"port_id": theirs}, 404, theirs),
+        ({"port_id": mine["port_id"]}, 409, f"in use by {server}"),
+    ):
+        for which in (server, other):
+            answer = cloud.post(f"/servers/{which}/os-interface", {"interfaceAttachment": wish}, "ann")
+            assert says in fault(answer, status), wish
+    fault(cloud.post(path, {"interfaceAttachment": {"net_id": network, "tag": "t"}}, "ann", "2.48"), 400)
+    fault(cloud.post(path, {"interfaceAttachment": {"net_id": network}}, "rita"), 403)
+    fault(cloud.delete(f"{path}/{mine['port_id']}", "rita"), 403)
+    cloud.act(server, "lock", who="ann")
+    assert "is locked" in fault(cloud.post(path, {"interfaceAttachment": {"net_id": network}}, "ann"), 409)
+    assert "is locked" in fault(cloud.delete(f"{path}/{mine['port_id']}", "ann"), 409)
+    cloud.act(server, "unlock", who="ann")
+    assert cloud.world.picture() == before
+
+
+def test_a_port_too_many_leaves_the_server_as_it_was_and_says_why(cloud: Any) -> None:
+    cloud.host()
+    network = cloud.network()
+    server = cloud.server(networks=[{"uuid": network}])
+    cloud.store.write_now(quotas.set_limits, "a" * 32, {"port": 1})
+    before = cloud.world.picture()
+    path = f"/servers/{server}/os-interface"
+    assert cloud.post(path, {"interfaceAttachment": {"net_id": network}}, "ann").status == 200
+    cloud.world.settle()
+    assert cloud.world.picture() == before
+    (action, *_) = cloud.get(f"/servers/{server}/os-instance-actions", "ann").json["instanceActions"]
+    assert (action["action"], action["message"]) == ("attach_interface", "Error")
+    asked = f"/servers/{server}/os-instance-actions/{action['request_id']}"
+    (event,) = cloud.get(asked, version="2.84").json["instanceAction"]["events"]
+    assert (event["event"], event["result"]) == ("compute_attach_interface", "Error")
+    assert "Quota exceeded for resources: ['port']" in event["details"]
 
 
 def test_diagnostics_are_in_one_form_since_2_48(cloud: Any, fault: Any) -> None:

@@ -34,6 +34,7 @@ BODIES: dict[str, Any] = {
     "/servers/{server_id}/metadata/{key}": {"meta": {"secret": "b"}},
     "/servers/{server_id}/tags": {"tags": ["mine"]},
     "/servers/{server_id}/remote-consoles": {"remote_console": {"protocol": "vnc", "type": "novnc"}},
+    "/servers/{server_id}/os-interface": {"interfaceAttachment": {"port_id": "PORT"}},
     "/servers/{server_id}/os-volume_attachments": {"volumeAttachment": {"volumeId": "VOLUME"}},
     "/servers/{server_id}/os-volume_attachments/{volume_id}": {"volumeAttachment": {"volumeId": "VOLUME"}},
     "/servers/{server_id}/migrations/{migration_id}/action": {"force_complete": None},
@@ -103,7 +104,8 @@ def bodies(route: Route, things: dict[str, str]) -> Iterator[Any]:
     elif route.body is None:
         yield None
     else:
-        yield json.loads(json.dumps(BODIES[route.path]).replace("VOLUME", things["volume_id"]))
+        body = json.dumps(BODIES[route.path])
+        yield json.loads(body.replace("VOLUME", things["volume_id"]).replace("PORT", things["port_id"]))
 
 
 def same(answer: Any, things: dict[str, str]) -> tuple[int, str]:

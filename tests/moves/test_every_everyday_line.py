@@ -1,6 +1,7 @@
-"""Every line of the everyday playbooks goes wrong: power and volumes, on a server that stays at home.
+"""Every line of the everyday playbooks goes wrong: power, volumes and interfaces, on a server that stays
+at home.
 
-Before the point of no return the server, its guest and its volumes end as they were; after it
+Before the point of no return the server, its guest, volumes and ports end as they were; after it
 the move ends as it was meant to. What the guest is and what the server says of it agree.
 """
 
@@ -94,6 +95,8 @@ def sound(scene: Scene) -> None:
     on_shelf_as = server["details"].get("shelved_image_id")
     assert images == ([on_shelf_as] if on_shelf_as else [])
     assert sorted(row["volume_id"] for row in world.rows("volume_attachment")) == noted
+    ports = sorted(port["id"] for port in server["ports"])
+    assert sorted(row["id"] for row in world.rows("network_port") if row["server_id"]) == ports
     in_use = sorted(row["id"] for row in world.rows("volume") if row["status"] == "in-use")
     assert in_use == noted
 
@@ -108,6 +111,7 @@ def agree(scene: Scene, volumes: list[str]) -> None:
     if host_status(world, home) != "fenced":  # or else nobody can ask for it
         assert guest.state == GUEST_AT_REST[world.server(scene.server)["condition"]]
     assert sorted(volume["volume_id"] for volume in guest.guest.volumes) == volumes
+    assert guest.guest.ports == world.server(scene.server)["ports"]
 
 
 def undone(scene: Scene) -> bool:
@@ -127,5 +131,6 @@ def arrived(scene: Scene) -> bool:
     status = scene.world.status(scene.server)
     wanted = EVERYDAY[scene.play.name]
     assert (status.status, status.task_state) == (wanted.status, None)
-    assert len(scene.world.server(scene.server)["volumes"]) == wanted.volumes
+    has = scene.world.server(scene.server)
+    assert (len(has["volumes"]), len(has["ports"])) == (wanted.volumes, wanted.ports)
     return True

@@ -155,6 +155,8 @@ EVENTS = {
     "snapshot-of-volumes": ["compute_snapshot_instance"],
     "attach-volume": ["compute_attach_volume"],
     "detach-volume": ["compute_detach_volume"],
+    "attach-interface": ["compute_attach_interface"],
+    "detach-interface": ["compute_detach_interface"],
     # Of a whole group each member tells what it does, and nobody schedules it.
     "group-arrival": [],
     "group-return": [],

@@ -47,12 +47,14 @@ def holdings(scene: Scene) -> str:
     return "; ".join(f"{host}: {what}" for host, what in sorted(found.items())) or "nothing"
 
 
-OWN = ("claim", "allocation", "seat", "network_port", "volume_attachment", "volume_snapshot")
+OWN = ("claim", "allocation", "seat", "volume_attachment", "volume_snapshot")
 
 
 def left(world: World, server: str) -> list[str]:
     """All that there is of a server that is deleted."""
     found = [f"{table}: {row}" for table in OWN for row in world.rows(table)]
+    ports = world.rows("network_port")
+    found += [f"port: {row}" for row in ports if row["server_id"] or row["made_for_server"]]
     found += [f"image: {row['name']}" for row in world.rows("image") if "instance_uuid" in row["properties"]]
     found += [f"guest on {host}" for host in world.agents if world.ground.states(host)]
     return found

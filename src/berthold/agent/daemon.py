@@ -74,6 +74,8 @@ VERBS: dict[str, Callable[[Driver, Ask], Awaitable[dict[str, Any]]]] = {
     "rescue": lambda driver, ask: driver.rescue(_guest(ask)),
     "attach_volume": lambda driver, ask: driver.attach_volume(ask.server, ask.args["volume"]),
     "detach_volume": lambda driver, ask: driver.detach_volume(ask.server, ask.args["volume"]),
+    "attach_interface": lambda driver, ask: driver.attach_interface(ask.server, ask.args["port"]),
+    "detach_interface": lambda driver, ask: driver.detach_interface(ask.server, ask.args["port"]),
     "console": lambda driver, ask: driver.console(ask.server, ask.args.get("lines")),
     "discard": lambda driver, ask: driver.discard(ask.server),
 }

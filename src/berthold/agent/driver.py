@@ -113,6 +113,14 @@ class Driver(Protocol):
         """Take that block device from the guest; nothing to do if it has not got it."""
         ...
 
+    async def attach_interface(self, server: str, port: dict[str, Any]) -> dict[str, Any]:
+        """Give the guest, running or not, a further network interface: {"id", "mac_address", …}."""
+        ...
+
+    async def detach_interface(self, server: str, port: dict[str, Any]) -> dict[str, Any]:
+        """Take that interface from the guest; nothing to do if it has not got it."""
+        ...
+
     async def console(self, server: str, lines: int | None) -> dict[str, Any]:
         """What the guest has written to its console, the last `lines` of it. Changes nothing.
         facts: {"output"}."""

@@ -272,7 +272,7 @@ class Simulated:
             others = self._volumes_but(server, volume)
             if any(each.get("device") == volume["device"] for each in others):
                 raise Impossible(f"{server} has a {volume['device']} already")
-            self._set_volumes(server, [*others, volume])
+            self._change(server, volumes=[*others, volume])
         await self._after(fault)
         return {}
 
@@ -280,7 +280,23 @@ class Simulated:
         """One block device less."""
         fault = await self._before("detach_volume", server)
         with self.ground.together():
-            self._set_volumes(server, self._volumes_but(server, volume))
+            self._change(server, volumes=self._volumes_but(server, volume))
+        await self._after(fault)
+        return {}
+
+    async def attach_interface(self, server: str, port: dict[str, Any]) -> dict[str, Any]:
+        """One more network interface."""
+        fault = await self._before("attach_interface", server)
+        with self.ground.together():
+            self._change(server, ports=[*self._ports_but(server, port), port])
+        await self._after(fault)
+        return {}
+
+    async def detach_interface(self, server: str, port: dict[str, Any]) -> dict[str, Any]:
+        """One network interface less."""
+        fault = await self._before("detach_interface", server)
+        with self.ground.together():
+            self._change(server, ports=self._ports_but(server, port))
         await self._after(fault)
         return {}
 
@@ -288,9 +304,12 @@ class Simulated:
         guest = self._must_be_here(server).guest
         return [each for each in guest.volumes if each["volume_id"] != volume["volume_id"]]
 
-    def _set_volumes(self, server: str, volumes: list[dict[str, Any]]) -> None:
+    def _ports_but(self, server: str, port: dict[str, Any]) -> list[dict[str, Any]]:
+        return [each for each in self._must_be_here(server).guest.ports if each["id"] != port["id"]]
+
+    def _change(self, server: str, **devices: list[dict[str, Any]]) -> None:
         here = self._must_be_here(server)
-        guest = msgspec.structs.replace(here.guest, volumes=volumes)
+        guest = msgspec.structs.replace(here.guest, **devices)
         self.ground.put(self.name, guest, here.state, disks=here.disks)
 
     async def console(self, server: str, lines: int | None) -> dict[str, Any]:

@@ -111,6 +111,8 @@ RULES: dict[str, str] = {
     "os_compute_api:ips:show": READER,
     "os_compute_api:os-attach-interfaces:list": READER,
     "os_compute_api:os-attach-interfaces:show": READER,
+    "os_compute_api:os-attach-interfaces:create": MEMBER,
+    "os_compute_api:os-attach-interfaces:delete": MEMBER,
     "os_compute_api:os-server-tags:index": READER,
     "os_compute_api:os-server-tags:show": READER,
     "os_compute_api:os-server-tags:update": MEMBER,

@@ -15,6 +15,7 @@ from berthold.api import (
     group_moves,
     hypervisors,
     instance_actions,
+    interfaces,
     keypairs,
     limits,
     migrations,
@@ -38,6 +39,7 @@ from berthold.api.schemas import actions as action
 from berthold.api.schemas import aggregates as aggregate
 from berthold.api.schemas import consoles as console
 from berthold.api.schemas import flavors as flavor
+from berthold.api.schemas import interfaces as interface
 from berthold.api.schemas import keypairs as keypair
 from berthold.api.schemas import quotas as quota
 from berthold.api.schemas import server_groups as group
@@ -132,10 +134,14 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/servers/{server_id}/ips", server_parts.addresses, "ips:index", shows=one("addresses")),
     Route("GET", "/servers/{server_id}/ips/{network}", server_parts.addresses_on, "ips:show",
           shows=Named({"type": "array"})),
-    Route("GET", "/servers/{server_id}/os-interface", server_parts.interfaces, "os-attach-interfaces:list",
-          shows=many("interfaceAttachments", server_parts.INTERFACE)),
-    Route("GET", "/servers/{server_id}/os-interface/{port_id}", server_parts.interface,
-          "os-attach-interfaces:show", shows=one("interfaceAttachment", server_parts.INTERFACE)),
+    Route("GET", "/servers/{server_id}/os-interface", interfaces.index, "os-attach-interfaces:list",
+          shows=many("interfaceAttachments", interfaces.INTERFACE)),
+    Route("POST", "/servers/{server_id}/os-interface", interfaces.attach, "os-attach-interfaces:create",
+          body=interface.ATTACH, shows=one("interfaceAttachment", interfaces.INTERFACE)),
+    Route("GET", "/servers/{server_id}/os-interface/{port_id}", interfaces.show,
+          "os-attach-interfaces:show", shows=one("interfaceAttachment", interfaces.INTERFACE)),
+    Route("DELETE", "/servers/{server_id}/os-interface/{port_id}", interfaces.detach,
+          "os-attach-interfaces:delete", 202),
     Route("GET", "/servers/{server_id}/diagnostics", server_parts.diagnostics, "os-server-diagnostics",
           shows=Bare(server_parts.DIAGNOSTICS)),
     Route("POST", "/servers/{server_id}/remote-consoles", server_parts.remote_console, "os-remote-consoles",

@@ -16,13 +16,14 @@ from berthold.api import boot_devices
 from berthold.api.call import Call
 from berthold.api.chance import password, word
 from berthold.api.hints import checked, group_of
+from berthold.api.interfaces import check_address, only_network
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas.servers import METADATA_MAX, CreateServer, NewServer
 from berthold.api.servers import by
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
-from berthold.errors import Malformed, NotAllowed, NotFound, Refused, WrongState
+from berthold.errors import Malformed, NotAllowed, NotFound, Refused
 from berthold.ledger import quotas, reading
 from berthold.ledger.store import Tx
 from berthold.moves import begin
@@ -134,10 +135,8 @@ async def _networks(call: Call, wish: NewServer) -> list[dict[str, Any]]:
     if wish.networks == "none":
         return []
     if wish.networks is None or wish.networks == "auto":
-        usable = await networks.usable(call.actor)
-        if len(usable) > 1:
-            raise WrongState("Multiple possible networks found, use a Network ID to be more specific.")
-        return [{"uuid": network.id} for network in usable]
+        only = await only_network(call, call.actor)
+        return [{"uuid": only.id}] if only else []
     wishes = []
     for nic in wish.networks:
         if (nic.uuid is None) == (nic.port is None):
@@ -146,17 +145,10 @@ async def _networks(call: Call, wish: NewServer) -> list[dict[str, Any]]:
             with named_in_the_body():
                 await networks.find(call.actor, nic.uuid)
         if nic.fixed_ip is not None:
-            _check_address(nic.fixed_ip)
+            check_address(nic.fixed_ip)
         given = {"uuid": nic.uuid, "port": nic.port, "fixed_ip": nic.fixed_ip, "tag": nic.tag}
         wishes.append({name: value for name, value in given.items() if value is not None})
     return wishes
-
-
-def _check_address(text: str) -> None:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        raise Malformed(f"Invalid fixed IP address: '{text}'.") from None
 
 
 # -- What the ledger knows ----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a server shows of itself beside its record: addresses, interfaces, diagnostics, consoles."""
+"""What a server shows of itself beside its record: addresses, diagnostics, consoles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from berthold.api.call import Call
 from berthold.api.views import servers as views
-from berthold.api.views.fields import Field, column, constant, render, render_all
+from berthold.api.views.fields import Field, column, constant, render
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import reading
 
@@ -34,37 +34,6 @@ async def addresses_on(call: Call, server_id: str, network: str) -> dict[str, An
     if network not in found:
         raise NotFound("Instance is not a member of specified network")
     return {network: found[network]}
-
-
-# -- Interfaces ---------------------------------------------------------------------------
-
-
-def _fixed_ips(port: Record, call: Call) -> list[dict[str, str]]:
-    return [{name: address[name] for name in ("ip_address", "subnet_id")} for address in port["addresses"]]
-
-
-INTERFACE: list[Field[Record]] = [
-    Field("fixed_ips", _fixed_ips),
-    Field("mac_addr", column("mac_address")),
-    Field("net_id", column("network_id")),
-    Field("port_id", column("id")),
-    Field("port_state", lambda port, call: "ACTIVE"),
-    Field("tag", lambda port, call: port.get("tag"), when="2.70"),
-]
-
-
-async def interfaces(call: Call, server_id: str) -> dict[str, Any]:
-    """Its network interfaces."""
-    ports = (await _server(call, server_id))["ports"]
-    return {"interfaceAttachments": render_all(INTERFACE, ports, call)}
-
-
-async def interface(call: Call, server_id: str, port_id: str) -> dict[str, Any]:
-    """One of its network interfaces."""
-    for port in (await _server(call, server_id))["ports"]:
-        if port["id"] == port_id:
-            return {"interfaceAttachment": render(INTERFACE, port, call)}
-    raise NotFound(f"Instance {server_id} does not have a port with id {port_id}")
 
 
 # -- Diagnostics --------------------------------------------------------------------------

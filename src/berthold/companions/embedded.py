@@ -7,8 +7,8 @@ from pathlib import Path
 
 from berthold.companions import first, image, snapshots, volume
 from berthold.companions.image import EmbeddedImages
+from berthold.companions.interfaces import EmbeddedNetworks
 from berthold.companions.logins import EmbeddedIdentity
-from berthold.companions.ports import EmbeddedNetworks
 from berthold.companions.volume import EmbeddedVolumes
 from berthold.ledger.store import Store
 from berthold.neighbours import Neighbours

@@ -14,14 +14,14 @@ import ipaddress
 from collections import Counter
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, select, update
 
 from berthold.companions import quotas
-from berthold.companions.network import IpNetwork, networks_of, number_in, subnets_of, usable_network
+from berthold.companions.network import IpNetwork, number_in, subnets_of, usable_network
 from berthold.companions.schema import network, network_address, network_plug, network_port
 from berthold.errors import Malformed, NotFound, Unavailable, WrongState
-from berthold.ledger.store import Insert, Store, Tx, clock_of, insert, moment, now
-from berthold.neighbours import Actor, Network, Port
+from berthold.ledger.store import Insert, Tx, clock_of, insert, moment, now
+from berthold.neighbours import Port
 
 Span = tuple[int, int]
 
@@ -74,39 +74,6 @@ OF_SERVER = (
     .where(network_port.c.server_id == bindparam("server"))
     .order_by(network_port.c.position, network_port.c.id, network_address.c.ip)
 )
-
-
-class EmbeddedNetworks:
-    """`neighbours.Networks` on our own tables."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    async def find(self, actor: Actor, network_id: str) -> Network:
-        row = await self.store.read(usable_network, actor.project_id, network_id)
-        return Network(row.id, row.name)
-
-    async def usable(self, actor: Actor) -> list[Network]:
-        rows = await self.store.read(networks_of, actor)
-        # Admins see every network, but a server of theirs goes on their own or a shared one.
-        mine = [row for row in rows if row.project_id == actor.project_id or row.shared]
-        return [Network(row.id, row.name) for row in mine]
-
-    async def plug(
-        self,
-        project_id: str,
-        server_id: str,
-        move: str,
-        wishes: list[dict[str, Any]],
-        host: str | None = None,
-    ) -> list[Port]:
-        return await self.store.write(plug, project_id, server_id, wishes, host)
-
-    async def bind(self, server_id: str, host: str) -> None:
-        await self.store.write(bind, server_id, host)
-
-    async def unplug(self, server_id: str) -> None:
-        await self.store.write(unplug, server_id)
 
 
 # -- Ports and addresses ------------------------------------------------------------------
@@ -247,7 +214,7 @@ def plug(
     numbered = list(enumerate(wishes))
     for position, wish in numbered:
         if wish.get("port"):
-            _lend(tx, project_id, str(wish["port"]), server_id, position, host)
+            lend(tx, project_id, str(wish["port"]), server_id, position, host)
     for position, wish in numbered:
         if wish.get("port"):
             continue
@@ -267,7 +234,9 @@ def plug(
     return server_ports(tx, server_id)
 
 
-def _lend(tx: Tx, project_id: str, port_id: str, server_id: str, position: int, host: str | None) -> None:
+def lend(tx: Tx, project_id: str, port_id: str, server_id: str, position: int, host: str | None) -> None:
+    """The server has this port of the project from now on; raises `NotFound`, or `WrongState` while another
+    has it."""
     free = and_(
         network_port.c.id == port_id,
         network_port.c.project_id == project_id,
@@ -308,6 +277,11 @@ def unplug(tx: Tx, server_id: str) -> None:
             index_elements=["server_id"], set_={"state": "unplugged", "since": now(tx)}
         )
     )
-    drop_ports(tx, network_port.c.server_id == server_id, network_port.c.made_for_server)
-    lent = update(network_port).where(network_port.c.server_id == server_id)
-    tx.execute(lent.values(server_id=None, host=None, position=0, device_owner="", updated_at=now(tx)))
+    let_go(tx, network_port.c.server_id == server_id)
+
+
+def let_go(tx: Tx, chosen: ColumnElement[bool]) -> None:
+    """Remove those of the chosen ports that were made for their server, and free those that it was lent."""
+    drop_ports(tx, chosen, network_port.c.made_for_server)
+    free = {"server_id": None, "host": None, "position": 0, "device_owner": ""}
+    tx.execute(update(network_port).where(chosen).values(updated_at=now(tx), **free))

@@ -356,6 +356,8 @@ Index("network_address_of_port", network_address.c.port_id)
 
 # A server is plugged once. When it is unplugged the row stays and says so, since a late
 # `plug` of a move that has been superseded must not give ports to a server that is gone.
+# In the same way a move that gives a port to a server that exists, or takes one, does so once:
+# its row has the move's id instead of the server's.
 network_plug = Table(
     "network_plug",
     metadata,

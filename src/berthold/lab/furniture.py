@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlalchemy import Row
 
 from berthold.companions import network as networks
+from berthold.companions import ports
 from berthold.companions import volume as volumes
 from berthold.lab.world import PROJECT, World, now
 from berthold.ledger.store import Tx
@@ -22,6 +23,11 @@ def add_network(world: World) -> str:
         return str(made.id)
 
     return world.store.write_now(make)
+
+
+def add_port(world: World, network: str, name: str = "") -> str:
+    """A port on the network that no server has; its id."""
+    return world.store.write_now(lambda tx: ports.make_port(tx, PROJECT, network, name=name))
 
 
 def add_image(world: World, name: str = "cirros") -> str:

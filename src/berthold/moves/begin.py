@@ -13,7 +13,7 @@ from typing import Any
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import claims, hosts, moves, servers
 from berthold.ledger.store import Tx
-from berthold.moves import volumes, waiting
+from berthold.moves import interfaces, volumes, waiting
 from berthold.moves.snapshot import key_of, starts_from_volume
 from berthold.moves.status import status_of
 from berthold.records import actions
@@ -91,6 +91,8 @@ BEGINNINGS: Mapping[str, Beginning] = {
         Beginning("restore", "restore", "restore", "restore", frozenset({"soft-deleted"})),
         Beginning("attach-volume", "attach-volume", "attach_volume", "attach_volume", AT_HOME),
         Beginning("detach-volume", "detach-volume", "detach_volume", "detach_volume", AT_HOME),
+        Beginning("attach-interface", "attach-interface", "attach_interface", "attach_interface", AT_HOME),
+        Beginning("detach-interface", "detach-interface", "detach_interface", "detach_interface", AT_HOME),
     )
 }
 
@@ -173,6 +175,24 @@ def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str) -> None:
     volume = volumes.detachable(server, volume_id)
     home = ready(tx, server, BEGINNINGS["detach-volume"])
     begin_at(tx, server, home, by, BEGINNINGS["detach-volume"], {"volume": dict(volume)})
+
+
+def attach_interface(tx: Tx, server_id: str, by: By, wish: Mapping[str, Any]) -> str:
+    """Begin to give the server a port: {"uuid"} of a network or {"port"}, perhaps "fixed_ip", "tag"; the
+    move's id. Raises as `begin` does; `Malformed` for a port that the server has."""
+    server = hold(tx, server_id, by)
+    interfaces.attachable(server, wish.get("port"))
+    home = ready(tx, server, BEGINNINGS["attach-interface"])
+    return begin_at(tx, server, home, by, BEGINNINGS["attach-interface"], {"interface": dict(wish)})
+
+
+def detach_interface(tx: Tx, server_id: str, by: By, port_id: str) -> str:
+    """Begin to take a port from the server; the move's id. Raises as `begin` does; `NotFound` for a port
+    that the server has not got."""
+    server = hold(tx, server_id, by)
+    port = interfaces.detachable(server, port_id)
+    home = ready(tx, server, BEGINNINGS["detach-interface"])
+    return begin_at(tx, server, home, by, BEGINNINGS["detach-interface"], {"port": dict(port)})
 
 
 def hold(tx: Tx, server_id: str, by: By) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from berthold.moves.group_move import (
     GROUP_MIGRATION,
     GROUP_RETURN,
 )
+from berthold.moves.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from berthold.moves.live_migrate import LIVE_MIGRATION
 from berthold.moves.playbook import Playbook
 from berthold.moves.power import (
@@ -71,5 +72,7 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         SNAPSHOT_OF_VOLUMES,
         ATTACH_VOLUME,
         DETACH_VOLUME,
+        ATTACH_INTERFACE,
+        DETACH_INTERFACE,
     )
 }

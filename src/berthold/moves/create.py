@@ -37,14 +37,8 @@ def write_ports(tx: Tx, scene: Scene, ports: list[Port]) -> None:
         tx,
         scene.server["id"],
         ports=[
-            {
-                "id": port.id,
-                "network_id": port.network_id,
-                "network_name": port.network_name,
-                "mac_address": port.mac_address,
-                "addresses": port.addresses,
-            }
-            for port in ports
+            steps.noted(port, wish.get("tag"))
+            for port, wish in zip(ports, scene.wish.get("networks", []), strict=True)
         ],
     )
 

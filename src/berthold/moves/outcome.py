@@ -17,6 +17,9 @@ LOOK_AGAIN_S = 1.0
 # What is kept of a host that took the server, and then something else failed.
 ANOTHER_FAILED = "it was tried, and what failed was not its doing"
 
+# So many hosts are named in a line of the log and in a fault, which stand in many rows.
+NAMED_MAX = 40
+
 # What a host was asked to do, by the agent's verb, in words for those who know servers but no agents.
 IN_OWNERS_WORDS = {
     "spawn": "start the server",
@@ -32,6 +35,8 @@ IN_OWNERS_WORDS = {
     "rescue": "start the server from the rescue image",
     "attach_volume": "attach the volume",
     "detach_volume": "detach the volume",
+    "attach_interface": "attach the network interface",
+    "detach_interface": "detach the network interface",
     "discard": "remove what it holds of the server",
 }
 
@@ -101,11 +106,20 @@ class Trouble:
     def of(cls, error: BaseException) -> Trouble:
         """An exception as trouble. What is no `Failure` is a bug and shown to operators only."""
         if isinstance(error, NoValidHost):
-            lines = [error.message, *(f"  {name}: {why}" for name, why in sorted(error.reasons.items()))]
-            return cls(error.message, hosts=error.reasons, trace="\n".join(lines))
+            trace = "\n  ".join([error.message, *by_host(error.reasons)])
+            return cls(error.message, hosts=error.reasons, trace=trace)
         if isinstance(error, Failure):
             return cls(error.message, trace=f"{type(error).__name__}: {error.message}")
         return cls("An unexpected error stopped this; operators find it in the log.", trace=_trace(error))
+
+
+def by_host(reasons: Mapping[str, str]) -> list[str]:
+    """Hosts by name, each with its reason, as logs and faults tell them; of very many only the first: all
+    are explained by `berthold explain`."""
+    named = [f"{name}: {why}" for name, why in sorted(reasons.items())]
+    if (more := len(named) - NAMED_MAX) > 0:
+        named[NAMED_MAX:] = [f"… and {more} more {'host' if more == 1 else 'hosts'}"]
+    return named
 
 
 def _trace(error: BaseException) -> str:

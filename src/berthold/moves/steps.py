@@ -9,7 +9,7 @@ from typing import Any
 from berthold.ledger import claims, hosts, occupants, outbox, servers
 from berthold.ledger.store import Tx, clock_of
 from berthold.moves.playbook import Facts, Scene
-from berthold.neighbours import Neighbours
+from berthold.neighbours import Neighbours, Port
 
 
 def resources_of(flavor: Mapping[str, Any]) -> dict[str, int]:
@@ -120,6 +120,18 @@ async def bind_ports_to_target(neighbours: Neighbours, scene: Scene) -> None:
     name = scene.host_name(scene.move["target_id"])
     assert name, f"move {scene.id} has no claim on its target"
     await neighbours.networks.bind(scene.server["id"], name)
+
+
+def noted(port: Port, tag: str | None) -> dict[str, Any]:
+    """What a server remembers of a port; with the tag by which its owner finds the interface in the guest."""
+    kept = {
+        "id": port.id,
+        "network_id": port.network_id,
+        "network_name": port.network_name,
+        "mac_address": port.mac_address,
+        "addresses": port.addresses,
+    }
+    return {**kept, "tag": tag} if tag else kept
 
 
 def set_condition(tx: Tx, scene: Scene, condition: str, **columns: Any) -> None:

@@ -107,6 +107,11 @@ def volume_snapshot_id(move: str, volume_id: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"snapshot of volume {volume_id} for {move}"))
 
 
+def port_id(move: str) -> str:
+    """The id of the port that is made for a move of a server that exists: known before the port is."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"port for {move}"))
+
+
 class Images(Protocol):
     async def get(self, actor: Actor, image_id: str) -> Image:
         """An image that the actor may use."""
@@ -236,6 +241,28 @@ class Networks(Protocol):
         """Ports for a new server, one per wish ({"uuid"} or {"port"}, optional {"fixed_ip"}), bound to
         `host` at once if it is named. Two racers never share an address. Repeated for one server it
         answers the same ports; once the server was unplugged, `WrongState`."""
+        ...
+
+    async def free_port(self, actor: Actor, port_id: str) -> Port:
+        """A port of the actor's project that no server has; `WrongState` if one has it."""
+        ...
+
+    async def attach(
+        self, project_id: str, server_id: str, move: str, wish: dict[str, Any], host: str
+    ) -> Port:
+        """One more port for a server that has been plugged, wished as in `plug`, bound to `host`. One that
+        is made has the id `port_id(move)`. Repeated for one move it answers the same port; once that
+        was undone, or the server was unplugged, `WrongState`."""
+        ...
+
+    async def undo_attach(self, server_id: str, move: str, wish: dict[str, Any]) -> None:
+        """Take back what `attach` gave the server for this move, if it did; a late `attach` for the
+        move is refused with `WrongState`."""
+        ...
+
+    async def detach(self, server_id: str, port_id: str, move: str) -> None:
+        """Remove a port of the server that was made for it, or let go of one that it was lent; once for
+        each move, since the server may have been lent the port anew."""
         ...
 
     async def bind(self, server_id: str, host: str) -> None:
