@@ -20,6 +20,7 @@ from berthold.ledger import reading
 from berthold.ledger.store import Store, Tx
 from berthold.moves import explain_move, group_placing, group_status, together
 from berthold.moves.begin import By
+from berthold.moves.outcome import by_host
 from berthold.moves.watch import Watch
 from berthold.settings import Settings
 
@@ -69,8 +70,7 @@ def move(
                 _ask(store, row, to, together.forward if resume else together.back if back else None)
             seen = _follow(store, group) if watch else store.read_now(group_status.look, group)
         except NoValidHost as nowhere:
-            why = "\n".join(f"{name}: {reason}" for name, reason in nowhere.reasons.items())
-            raise Wrong(nowhere.message, why) from nowhere
+            raise Wrong(nowhere.message, "\n".join(by_host(nowhere.reasons))) from nowhere
         except (Malformed, NotFound, Refused, WrongState) as failure:
             raise Wrong(failure.message) from failure
     _print(seen)

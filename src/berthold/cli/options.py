@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from berthold.cli import home
 from berthold.settings import Settings
 
-Data = Annotated[Path, typer.Option("--data", help="The data directory.", show_default=str(home.DEFAULT))]
+Data = Annotated[Path, typer.Option("--data", help="The data directory.")]
 Database = Annotated[
     str | None,
     typer.Option(

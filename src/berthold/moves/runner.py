@@ -18,7 +18,7 @@ from berthold.ledger import hosts, moves
 from berthold.ledger.outbox import Sent
 from berthold.ledger.store import Store
 from berthold.moves import onward, placing, turns
-from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble
+from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble, by_host
 from berthold.moves.playbook import Ask, Call, Place, Scene, Write
 from berthold.moves.sight import Sight, can_act, can_return, errands, is_aborted, line_of, look
 from berthold.moves.watch import Watch
@@ -234,7 +234,7 @@ class Runner:
             line=line_of(scene).name,
             way="back" if back else "forward",
             reason=trouble.message,
-            hosts="; ".join(f"{name}: {why}" for name, why in sorted(trouble.hosts.items())),
+            hosts="; ".join(by_host(trouble.hosts)),
             trace=trouble.trace if not trouble.hosts else "",
         )
         f = turns.retry_undo if back else turns.fail_line
