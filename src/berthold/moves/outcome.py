@@ -35,6 +35,8 @@ IN_OWNERS_WORDS = {
     "rescue": "start the server from the rescue image",
     "attach_volume": "attach the volume",
     "detach_volume": "detach the volume",
+    "attach_interface": "attach the network interface",
+    "detach_interface": "detach the network interface",
     "discard": "remove what it holds of the server",
 }
 
