@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
+from berthold.agent.daemon import Daemon
+from berthold.agent.simulated import Simulated
+from berthold.lab.turns import now as by_hand
+from berthold.ledger import hosts
 
 HYPERVISOR = {"id", "hypervisor_hostname", "state", "status"}
 FULL = HYPERVISOR | {"host_ip", "hypervisor_type", "hypervisor_version", "service"}
@@ -57,6 +63,36 @@ def test_a_hypervisor_counts_what_lives_there(cloud: Any) -> None:
     statistics = cloud.get("/os-hypervisors/statistics").json["hypervisor_statistics"]
     assert set(statistics) == SUMS | {"count"}
     assert statistics["vcpus_used"] == 1
+
+
+@pytest.mark.parametrize(
+    ("ago", "up"),
+    [
+        (59, "0 min"),
+        (60, "1 min"),
+        (3600, "1:00"),
+        (86400 + 61, "1 day, 1 min"),
+        (9 * 86400 + 7500, "9 days, 2:05"),
+    ],
+)
+def test_since_when_a_host_runs_is_as_of_when_it_was_heard(
+    cloud: Any, fault: Any, ago: float, up: str
+) -> None:
+    world, heard = cloud.world, cloud.clock.now()
+    driver = Simulated(world.ground, "node1", booted_at=heard - ago)
+    world.agents["node1"] = Daemon(world.door, driver, world.ground.journal("node1"))
+    by_hand(world.agents["node1"].join())
+    cloud.store.write_now(hosts.heard, [world.host_id("node1")])
+    cloud.clock.advance(1000)
+    (shown,) = cloud.get("/os-hypervisors/detail", version="2.88").json["hypervisors"]
+    at = datetime.fromtimestamp(heard, UTC).strftime("%H:%M:%S")
+    assert shown["uptime"] == f"{at} up {up},  0 users,  load average: 0.00, 0.00, 0.00"
+    path = f"/os-hypervisors/{shown['id']}/uptime"
+    assert cloud.get(path, version="2.53").json["hypervisor"]["uptime"] == shown["uptime"]
+    cloud.host("node2")  # one that does not tell
+    other = cloud.world.host_id("node2")
+    assert cloud.get(f"/os-hypervisors/{other}", version="2.88").json["hypervisor"]["uptime"] is None
+    assert "uptime" in fault(cloud.get(f"/os-hypervisors/{other}/uptime", version="2.53"), 400)
 
 
 def test_a_silent_host_is_down_and_a_disabled_one_says_so(cloud: Any) -> None:

@@ -50,7 +50,7 @@ class Hello(Struct, frozen=True):
     """An agent introduces its host. `key` was drawn when the agent's directory was made: it
     tells one host from another of the same name. `inventory` is by resource class:
     {"total", "reserved", "allocation_ratio", …}; `facts` is what the hypervisors resource
-    shows (hypervisor_type, hypervisor_version, cpu_info, host_ip)."""
+    shows (hypervisor_type, hypervisor_version, cpu_info, host_ip; booted_at, users, load_average)."""
 
     name: str
     key: str

@@ -26,8 +26,8 @@ FACTS: dict[str, Any] = {
     "hypervisor_type": "simulated",
     "hypervisor_version": 1000,
     "host_ip": "127.0.0.1",
-    # Clients below 2.88 insist on one. A simulated machine has no time of its own.
-    "uptime": "00:00:00 up 0 min,  0 users,  load average: 0.00, 0.00, 0.00",
+    "users": 0,
+    "load_average": "0.00, 0.00, 0.00",
 }
 TRAITS = ["COMPUTE_NODE", "HW_CPU_X86_SSE2"]
 
@@ -58,7 +58,7 @@ class Sending:
 
 
 class Simulated:
-    """One simulated host called `name`."""
+    """One simulated host called `name`. It was switched on at `booted_at`, if anybody wants to know."""
 
     def __init__(
         self,
@@ -73,7 +73,9 @@ class Simulated:
         faults: Faults | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
+        booted_at: float | None = None,
     ) -> None:
+        self.booted_at = booted_at
         self.ground = ground
         self.name = name
         self.zone = zone
@@ -91,7 +93,7 @@ class Simulated:
             key=self.ground.key(self.name),
             inventory={name: self._offer(amount) for name, amount in self.amounts.items()},
             traits=TRAITS,
-            facts={**FACTS, "cpu_info": self._cpu_info()},
+            facts={**FACTS, "cpu_info": self._cpu_info(), "booted_at": self.booted_at},
             zone=self.zone,
             guests=self.guests(),
         )

@@ -99,7 +99,7 @@ async def show(call: Call, hypervisor_id: str) -> dict[str, Any]:
 async def uptime(call: Call, hypervisor_id: str) -> dict[str, Any]:
     """Since when it runs; a part of `show` since 2.88."""
     row = await call.store.read(_found, call, hypervisor_id)
-    if not row["facts"].get("uptime"):
+    if views.uptime(row, call) is None:
         raise Malformed("Virt driver does not implement uptime function.")
     return {"hypervisor": render(views.UPTIME, row, call)}
 

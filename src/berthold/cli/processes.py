@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,7 @@ from berthold.cli import home as homes
 from berthold.cli import options
 from berthold.cli.console import Wrong, out
 from berthold.cli.home import Home
+from berthold.clock import SystemClock
 from berthold.companions import Companions
 from berthold.errors import Malformed
 from berthold.ledger.notify import Notifier
@@ -78,10 +80,16 @@ def up(
     database_commands.brought_up(home.database_url)
     listener = _listen(listen, port)
     ground = Ground(home.ground)
-    drivers = [
-        Simulated(ground, f"node{n}", vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb, pace=speed)
-        for n in range(1, hosts + 1)
-    ]
+    switched_on = partial(
+        Simulated,
+        ground,
+        vcpus=vcpus,
+        memory_mb=memory_mb,
+        disk_gb=disk_gb,
+        pace=speed,
+        booted_at=SystemClock().now(),
+    )
+    drivers = [switched_on(name=f"node{n}") for n in range(1, hosts + 1)]
     well = uvloop.run(_up(home, listener, ground, drivers, settings))
     ground.close()
     raise typer.Exit(0 if well else 1)
@@ -222,7 +230,13 @@ def agent(
     logs.start(None)
     hardware = Ground(ground)
     host = Simulated(
-        hardware, name or socket.gethostname(), vcpus=vcpus, memory_mb=memory_mb, disk_gb=disk_gb, pace=speed
+        hardware,
+        name or socket.gethostname(),
+        vcpus=vcpus,
+        memory_mb=memory_mb,
+        disk_gb=disk_gb,
+        pace=speed,
+        booted_at=SystemClock().now(),
     )
     well = uvloop.run(_agent(url, token, host, hardware))
     hardware.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from berthold.api.call import Call
@@ -29,6 +30,19 @@ def _cpu_info(host: Record, call: Call) -> dict[str, Any]:
     told = host["facts"].get("cpu_info", {})
     info: dict[str, Any] = told if isinstance(told, dict) else {}
     return info
+
+
+def uptime(host: Record, call: Call) -> str | None:
+    """In the words of the command of that name, which clients take apart: as it was when the host was heard
+    last. None of a host that does not tell when it was booted."""
+    booted, heard = host["facts"].get("booted_at"), host["heard_at"]
+    if booted is None or heard is None:
+        return None
+    days, minutes = divmod(int(max(heard - booted, 0.0)) // 60, 24 * 60)
+    up = f"{minutes // 60}:{minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
+    since = f"{days} {'day' if days == 1 else 'days'}, {up}" if days else up
+    users, load = host["facts"].get("users", 0), host["facts"].get("load_average", "0.00, 0.00, 0.00")
+    return f"{datetime.fromtimestamp(heard, UTC):%H:%M:%S} up {since},  {users} users,  load average: {load}"
 
 
 def _service(host: Record, call: Call) -> dict[str, Any]:
@@ -76,7 +90,7 @@ BRIEF: list[Field[Record]] = [
     Field("state", state),
     Field("status", _status),
 ]
-UPTIME: list[Field[Record]] = [*BRIEF, Field("uptime", _fact("uptime", None))]
+UPTIME: list[Field[Record]] = [*BRIEF, Field("uptime", uptime)]
 FULL: list[Field[Record]] = [
     *BRIEF,
     Field("cpu_info", lambda host, call: json.dumps(_cpu_info(host, call)), when="2.1-2.27"),
@@ -87,5 +101,5 @@ FULL: list[Field[Record]] = [
     Field("hypervisor_version", _fact("hypervisor_version", 0)),
     Field("service", _service_by_number, when="2.1-2.52"),
     Field("service", _service, when="2.53"),
-    Field("uptime", _fact("uptime", None), when="2.88"),
+    Field("uptime", uptime, when="2.88"),
 ]
