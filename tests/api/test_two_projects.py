@@ -47,6 +47,7 @@ WISHES: dict[str, Any] = {
     "os-resetState": {"state": "error"},
     "rebuild": {"imageRef": UNKNOWN},
     "createImage": {"name": "mine"},
+    "createBackup": {"name": "mine", "backup_type": "daily", "rotation": 1},
 }
 
 
@@ -149,6 +150,7 @@ def test_no_list_shows_anything_of_another_project(cloud: Any, anns: dict[str, s
         anns["group_id"],
         "a" * 32,
     }
+    shown_to_ann: set[str] = set()
     for route in ROUTES:
         if route.method != "GET" or "{" in route.path:
             continue
@@ -160,3 +162,6 @@ def test_no_list_shows_anything_of_another_project(cloud: Any, anns: dict[str, s
                 if route.path in ("/servers", "/os-server-groups", "/os-migrations") and answer.status == 200:
                     (things,) = answer.json.values()
                     assert things == [], (route.path, who)
+        text = str(cloud.get(route.path, "ann", min(newest(route), "2.74", key=version)).json)
+        shown_to_ann |= {word for word in words if word in text}
+    assert shown_to_ann == words, "the same lists show it to whom it belongs"

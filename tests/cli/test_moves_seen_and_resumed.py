@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from berthold.lab.world import World
 from berthold.ledger import moves
 from berthold.ledger.store import Tx
@@ -111,16 +109,6 @@ def test_an_unknown_move_is_said_to_be_unknown(berthold: Berthold, data: Path) -
     ran = berthold("move", "resume", "web-1", "--data", data)
     assert ran.status == 1
     assert ran.error == "There is no move web-1.\n  what is under way is shown by: berthold move list"
-
-
-@pytest.mark.parametrize("words", [("move", "list"), ("move", "resume", "x"), ("db", "audit")])
-def test_a_directory_without_a_cloud_is_said_to_be_one_and_not_made(
-    berthold: Berthold, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    ran = berthold(*words, "--data", tmp_path / "typo")
-    assert ran.status == 1
-    assert "there is no cloud in" in ran.error
-    assert not (tmp_path / "typo").exists()
 
 
 def test_nobody_holds_a_lease_that_is_over(berthold: Berthold, data: Path, world: World) -> None:

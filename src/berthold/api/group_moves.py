@@ -22,6 +22,7 @@ from berthold.ledger import reading
 from berthold.ledger.store import Tx
 from berthold.moves import group_placing, group_status, together
 from berthold.moves.begin import By
+from berthold.moves.outcome import by_host
 
 TO_HOST = "os_compute_api:os-server-groups:move:host"
 
@@ -54,8 +55,8 @@ async def _move(call: Call, group_id: str) -> None:
     except NoValidHost as nowhere:
         if not call.may(HOST_RULE):
             raise
-        each = "".join(f"; {name}: {why}" for name, why in nowhere.reasons.items())
-        raise NoValidHost(f"{nowhere.message}{each}", nowhere.reasons) from nowhere
+        each = "; ".join([nowhere.message, *by_host(nowhere.reasons)])
+        raise NoValidHost(each, nowhere.reasons) from nowhere
 
 
 def _say(tx: Tx, call: Call, group_id: str, word: Callable[[Tx, str, By], str]) -> None:
