@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Table
+
 from berthold.database import metadata
 from berthold.ledger import claims, moves, quotas, schema
 from berthold.ledger.store import Store, Tx
@@ -37,10 +39,16 @@ class Job:
 
 def prepare(store: Store, *, hosts: int, claims: int) -> list[Job]:
     """So many claims to take on so many hosts. If all want one host, each is of a group of its own."""
-    return store.write_now(_prepare, hosts, claims)
+    stock = _stock(hosts, claims)
+    store.write_now(stock.charge)
+    # A transaction for each table: to make thousands of rows takes longer than one may stand still.
+    for table in metadata.sorted_tables:
+        if rows := stock.rows[table.name]:
+            store.write_now(_insert, table, rows)
+    return store.read_now(_jobs, stock)
 
 
-def _prepare(tx: Tx, hosts: int, count: int) -> list[Job]:
+def _stock(hosts: int, count: int) -> Stock:
     stock, chance = Stock(), random.Random(1)
     targets = [f"host-{n}" for n in range(hosts)]
     alone = hosts < 2 * MEMBERS
@@ -52,8 +60,11 @@ def _prepare(tx: Tx, hosts: int, count: int) -> list[Job]:
             stock.add_server(first + n, first // size, spots[n], spots[size + n])
     stock.add_groups()
     stock.add_hosts([*targets, *(homes if alone else [])])
-    stock.write(tx)
-    return _jobs(tx, stock)
+    return stock
+
+
+def _insert(tx: Tx, table: Table, rows: list[dict[str, Any]]) -> None:
+    tx.execute(table.insert(), rows)
 
 
 def _jobs(tx: Tx, stock: Stock) -> list[Job]:
@@ -141,11 +152,8 @@ class Stock:
                 for each, amount in WANTED.items()
             ]
 
-    def write(self, tx: Tx) -> None:
-        """All of it, with what the project pays for it."""
+    def charge(self, tx: Tx) -> None:
+        """What the project pays for it."""
         count, groups = len(self.rows["server"]), len(self.rows["server_group"])
         quotas.ensure_project(tx, PROJECT, NO_LIMIT)
         quotas.charge(tx, PROJECT, instances=count, cores=count, ram=512 * count, server_groups=groups)
-        for table in metadata.sorted_tables:
-            if table.name in self.rows:
-                tx.execute(table.insert(), self.rows[table.name])

@@ -496,7 +496,13 @@ Index(
 )
 Index("claim_on_host", claim.c.host_id)
 Index("claim_seat", claim.c.group_id, claim.c.domain, claim.c.server_id)
-Index("claim_place", claim.c.group_id, claim.c.place)
+Index(
+    "claim_place",
+    claim.c.group_id,
+    claim.c.place,
+    postgresql_where=text("place IS NOT NULL"),
+    sqlite_where=text("place IS NOT NULL"),
+)
 
 # What a claim takes from a provider. Written by ledger/claims.py.
 allocation = Table(
@@ -509,7 +515,6 @@ allocation = Table(
     PrimaryKeyConstraint("claim_id", "provider_id", "class", name="allocation_one_per_class"),
     CheckConstraint("amount > 0", name="allocation_positive"),
 )
-Index("allocation_on_provider", allocation.c.provider_id, allocation.c["class"])
 
 # M7: who waits for a place on which host. It holds nothing for anybody; it only says whom to let go
 # first (`ledger/queue.py`). `ticket` is the move's number: first come, first served. Written by

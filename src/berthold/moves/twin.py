@@ -1,7 +1,7 @@
 """The claim in one call: what `turns.place_line` does in steps, PostgreSQL does in a function.
 
 The steps are some two dozen statements, and on PostgreSQL it is their number that makes the
-claim slow. The plain claim is written by the function `place_2` (migrations/place_2.sql), in one
+claim slow. The plain claim is written by the function `place_3` (migrations/place_3.sql), in one
 statement that is a transaction of its own. All that does not depend on what is locked is worked
 out here, from the move as its runner saw it: its next line, the ask of that line.
 
@@ -14,11 +14,13 @@ says why something is refused, and nobody needs to know which of the two it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import JSON, Boolean, Text, bindparam, cast, func, select
+from sqlalchemy import JSON, BigInteger, Boolean, Double, Text, bindparam, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import TypeEngine
 
 from berthold.clock import Clock
 from berthold.ledger import claims, moves, queue, seats
@@ -31,7 +33,43 @@ from berthold.moves.sight import book_of, errand_of, errands, line_of
 # The engines that have the function.
 ENGINES = frozenset({"postgresql"})
 
-PLACE = select(func.place_2(cast(bindparam("plan", type_=Text), JSON), type_=Boolean))
+# What it is given, in its order. Documents and lists are given as text.
+GIVEN: Mapping[str, TypeEngine[Any]] = {
+    "move": Text(),
+    "epoch": BigInteger(),
+    "line": BigInteger(),
+    "seen_facts": Text(),
+    "seen_server": Double(),
+    "server": Text(),
+    "host": Text(),
+    "host_name": Text(),
+    "host_epoch": BigInteger(),
+    "claim": Text(),
+    "role": Text(),
+    "classes": ARRAY(Text()),
+    "amounts": ARRAY(BigInteger()),
+    "wants": JSON(),
+    "facts": JSON(),
+    "action": BigInteger(),
+    "event": Text(),
+    "since": Double(),
+    "at": Double(),
+    "ask": Text(),
+    "slot": Text(),
+    "verb": Text(),
+    "args": JSON(),
+    "ticket": BigInteger(),
+    "patient": Boolean(),
+}
+
+
+def _given(name: str, kind: TypeEngine[Any]) -> Any:
+    if isinstance(kind, ARRAY | JSON):
+        return cast(bindparam(name, type_=Text()), kind)
+    return bindparam(name, type_=kind)
+
+
+PLACE = select(func.place_3(*(_given(name, kind) for name, kind in GIVEN.items()), type_=Boolean))
 
 
 @dataclass(frozen=True)
@@ -59,12 +97,11 @@ def claiming(
     """The claim as one statement, if the engine has the function and the claim is plain."""
     if store.writer.dialect.name not in ENGINES or not _is_plain(seen, want):
         return None
-    found = _plan(store.clock, lease, want, seen, host_name)
+    found = _values(store.clock, lease, want, seen, host_name)
     if found is None:
         return None
-    plan, after = found
-    values = {"plan": json.dumps(plan)}
-    asks = (f"asks:{want.host_id}",) if plan["ask"] else ()
+    values, after = found
+    asks = (f"asks:{want.host_id}",) if values["ask"] else ()
     outcome = Outcome("running", wait_s=LOOK_AGAIN_S) if asks else Outcome("running", scene=after)
     return Claiming(PLACE, values, (f"host:{want.host_id}", *asks), outcome)
 
@@ -82,26 +119,19 @@ def _is_plain(seen: Scene, want: claims.Want) -> bool:
     return number < len(lines) and not isinstance(lines[number], Park)
 
 
-def _plan(
+def _values(
     clock: Clock, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str
 ) -> tuple[dict[str, Any], Scene] | None:
     """What is to be true before and what is to be written, and the scene then. None where other hosts
     are asked too."""
     claim_id, present = clock.new_id(), clock.now()
     facts = {**seen.facts, "locating": False}
-    move = {"line": seen.move["line"] + 1, "attempt": 0, "line_since": present, "updated_at": present}
-    after = Scene(
-        {**seen.move, **move, "target_id": want.host_id, "facts": facts},
-        seen.server,
-        (
-            *seen.claims,
-            claims.Claim(claim_id, want.server_id, want.host_id, host_name, "up", want.role, want.move_id),
-        ),
-    )
+    after = _after(seen, want, facts, present, claim_id, host_name)
     asked, errand = errands(after), errand_of(after)
     if any(host_id != want.host_id for _, host_id in asked):
         return None
-    plan = {
+    resources = sorted(want.resources.items())
+    values = {
         "move": seen.id,
         "epoch": lease.epoch,
         "line": seen.move["line"],
@@ -109,11 +139,14 @@ def _plan(
         "seen_server": seen.server["updated_at"],
         "server": want.server_id,
         "host": want.host_id,
+        "host_name": host_name,
         "host_epoch": want.host_epoch,
         "claim": claim_id,
         "role": want.role,
-        "wants": dict(want.resources),
-        "facts": facts,
+        "classes": _array(json.dumps(name) for name, _ in resources),
+        "amounts": _array(str(amount) for _, amount in resources),
+        "wants": json.dumps(dict(want.resources)),
+        "facts": json.dumps(facts),
         "action": seen.facts["action"],
         "event": line_of(seen).event,
         "since": seen.move["line_since"],
@@ -121,8 +154,23 @@ def _plan(
         "ask": clock.new_id() if asked else None,
         "slot": asked[0][0] if asked else None,
         "verb": errand[1].verb if asked and errand else None,
-        "args": errand[1].args(after) if asked and errand else None,
+        "args": json.dumps(errand[1].args(after)) if asked and errand else None,
         "ticket": queue.LAST if want.ticket is None else want.ticket,
         "patient": want.patient,
     }
-    return plan, after
+    return values, after
+
+
+def _after(
+    seen: Scene, want: claims.Want, facts: Mapping[str, Any], present: float, claim_id: str, host_name: str
+) -> Scene:
+    """The scene once the claim is taken."""
+    move = {"line": seen.move["line"] + 1, "attempt": 0, "line_since": present, "updated_at": present}
+    claim = claims.Claim(claim_id, want.server_id, want.host_id, host_name, "up", want.role, want.move_id)
+    changed = {**seen.move, **move, "target_id": want.host_id, "facts": facts}
+    return Scene(changed, seen.server, (*seen.claims, claim))
+
+
+def _array(parts: Iterable[str]) -> str:
+    """As PostgreSQL writes an array; it quotes text as JSON does."""
+    return f"{{{','.join(parts)}}}"

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from berthold.ledger.schema import count, document, flag, metadata, moment, ordinal, words
+from berthold.ledger.schema import COUNTED, count, document, flag, metadata, moment, ordinal, words
 
 # Written by records/flavors.py.
 flavor = Table(
@@ -102,6 +102,7 @@ action = Table(
     moment("started_at"),
     moment("updated_at"),
     sqlite_autoincrement=True,
+    **COUNTED,
 )
 Index("action_of_server", action.c.server_id, action.c.number)
 
