@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from sqlalchemy import BigInteger, Connection, bindparam, create_engine, event, func, select, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Connection,
+    Double,
+    Text,
+    bindparam,
+    cast,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 
 from berthold.errors import Unavailable
@@ -126,6 +140,26 @@ def test_a_statement_of_its_own_is_done_once(counting: Store) -> None:
     assert asyncio.run(counting.call(CALL, {"me": 8})) == 8
     assert tally(counting) == 2
     assert counting.writer.pool.status().endswith("Current Checked out connections: 0")
+
+
+def test_what_is_given_arrives_as_it_is(store: Store) -> None:
+    """It is sent as text, past all that adapts values otherwise."""
+    given: dict[str, Any] = {
+        "words": "Gr\u00fc\u00dfe, 'it' \\ \"has\" {all}, $1 \n\t",
+        "empty": "",
+        "nothing": None,
+        "number": -(2**63),
+        "exact": 0.1 + 0.2,
+        "long_ago": 1764500000.123456,
+        "yes": True,
+        "no": False,
+    }
+    kinds = {str: Text(), int: BigInteger(), float: Double(), bool: Boolean(), type(None): Text()}
+    values = [cast(bindparam(name), kinds[type(value)]) for name, value in given.items()]
+    assert store.call_now(select(func.json_build_array(*values)), given) == list(given.values())
+    with pytest.raises(AssertionError, match="zero byte"):
+        store.call_now(select(cast(bindparam("words"), Text())), {"words": "half\0way"})
+    assert store.call_now(select(cast(bindparam("words"), Text())), {"words": None}) is None
 
 
 def test_lost_while_it_runs_it_is_told_and_not_tried_again(counting: Store) -> None:

@@ -17,13 +17,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select, text
+from sqlalchemy import Table, event, select, text
 
 from berthold.database import metadata
 from berthold.errors import Failure, Refused
 from berthold.lab.turns import called
 from berthold.lab.world import World
-from berthold.ledger import claims, hosts, inventories, moves, queue, servers
+from berthold.ledger import claims, hosts, inventories, moves, queue, schema, servers
 from berthold.ledger.store import Store, Tx, announce
 from berthold.moves import sight, turns, twin
 from berthold.moves.outcome import Outcome
@@ -261,6 +261,28 @@ def _abort(stage: Stage) -> None:
     )
 
 
+def _held_already(stage: Stage) -> None:
+    """The member has its seat there, as when it is resized where it is."""
+    seat = {"group_id": stage.seen.server["group_id"], "domain": stage.want.host_id, "seat": 1, "per_host": 1}
+    stage.change(_insert, schema.seat, {**seat, "server_id": stage.want.server_id})
+
+
+def _asked_already(stage: Stage) -> None:
+    plain = twin.claiming(stage.world.store, stage.lease, stage.want, stage.seen, stage.host_name)
+    assert plain is not None
+    ask = {name: plain.values[name] for name in ("slot", "verb")} | {
+        "id": "asked",
+        "args": {},
+        "asked_at": 1.0,
+    }
+    ask |= {"move_id": stage.seen.id, "server_id": stage.want.server_id, "host_id": stage.want.host_id}
+    stage.change(_insert, schema.ask, {**ask, "host_epoch": 1, "seq": 99})
+
+
+def _insert(tx: Tx, table: Table, row: dict[str, Any]) -> None:
+    tx.execute(table.insert(), row)
+
+
 def _lose_lease(stage: Stage) -> None:
     stage.lease = replace(stage.lease, epoch=stage.lease.epoch + 1)
 
@@ -276,7 +298,11 @@ CHANGES: dict[str, Change] = {
     "C1: no such class": lambda stage: setattr(
         stage, "want", replace(stage.want, resources={**RESOURCES, "VGPU": 1})
     ),
+    "C1: no such class, and a strange name": lambda stage: setattr(
+        stage, "want", replace(stage.want, resources={**RESOURCES, 'A "B", {C} \\ Ü': 1})
+    ),
     "G1: the seat is taken": _seat_taken,
+    "G1: the seat is its own": _held_already,
     "G4: the group is gone": _delete_group,
     "M5: another epoch": lambda stage: setattr(stage, "want", replace(stage.want, host_epoch=9)),
     "M5: fenced": lambda stage: stage.change(hosts.fence, stage.want.host_id),
@@ -286,6 +312,8 @@ CHANGES: dict[str, Change] = {
     "M7: another member came first": _wait_for_it,
     "aborted since": _abort,
     "renamed since": _rename,
+    "asked already": _asked_already,
+    "a host of another name": lambda stage: setattr(stage, "host_name", "another"),
 }
 
 
