@@ -112,6 +112,7 @@ STARTS: Mapping[str, Callable[[World, str | None], str]] = {
     "shelve-offload": on_shelf(shelf.offload),
     "unshelve": on_shelf(shelf.unshelve),
     "snapshot": wish("snapshot", {"name": "snap"}),
+    "backup": wish("backup", {"name": "backup", "backup": {"type": "daily", "rotation": 1}}),
 }
 
 
@@ -247,6 +248,8 @@ EVERYDAY = {
             volumes=3,
             start=STARTS["snapshot"],
         ),
+        _shelf("backup", "backup", "backup", status="ACTIVE"),
+        _shelf("backup over another", "backup", "backup", "backup", status="ACTIVE"),
         _shelf("snapshot when suspended", "snapshot", "snapshot", "suspend", status="SUSPENDED"),
         _evacuation("evacuate when suspended", "suspend", status="ACTIVE"),
         _shelf("shelve", "shelve", "shelve", status="SHELVED"),

@@ -11,7 +11,7 @@ import pytest
 
 from berthold.api.policy import Policy
 from berthold.companions.image import EmbeddedImages, change
-from berthold.errors import Unavailable
+from berthold.errors import NotFound, Unavailable
 from berthold.moves import begin
 from berthold.neighbours import Actor
 from compute import ANNS_PROJECT, BOBS_PROJECT
@@ -298,6 +298,43 @@ def test_an_image_of_the_wrong_shape_is_not_made(
     cloud: Any, fault: Any, local: str, wish: Any, status: int
 ) -> None:
     fault(cloud.act(local, "createImage", wish, "ann"), status)
+    assert cloud.world.picture()["snapshots"] == []
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.44", "2.45", "2.96"])
+def test_a_backup_is_made_and_told_as_an_image_is(cloud: Any, local: str, version: str) -> None:
+    wish = {"name": "b", "backup_type": "daily", "rotation": 1, "metadata": {"a": "b"}}
+    made = []
+    for _ in range(2):
+        answer = cloud.act(local, "createBackup", wish, "ann", version)
+        assert answer.status == 202
+        told = answer.json["image_id"] if answer.json else answer.headers["location"].rsplit("/", 1)[1]
+        assert (answer.json is None) == (version in ("2.1", "2.44"))
+        assert state(cloud, local) == ("ACTIVE", "active", "image_backup")
+        cloud.world.pass_time(1.0)
+        cloud.world.settle()
+        made.append(told)
+    kept = image(cloud, made[1])
+    assert (kept.status, kept.properties["backup_type"], kept.properties["a"]) == ("active", "daily", "b")
+    with pytest.raises(NotFound):
+        image(cloud, made[0])
+    (action, *_) = cloud.get(f"/servers/{local}/os-instance-actions").json["instanceActions"]
+    assert action["action"] == "createBackup"
+
+
+def test_a_backup_of_the_wrong_shape_is_not_made(cloud: Any, fault: Any, local: str) -> None:
+    good = {"name": "b", "backup_type": "daily", "rotation": 1}
+    for wrong in (
+        *({name: value for name, value in good.items() if name != missing} for missing in good),
+        {**good, "rotation": -1},
+        {**good, "rotation": "x"},
+        {**good, "backup_type": ""},
+        {**good, "colour": "red"},
+    ):
+        fault(cloud.act(local, "createBackup", wrong, "ann"), 400)
+    fault(cloud.act(local, "createBackup", good, "rita"), 403)
+    on_volume = cloud.server("on-volume")
+    assert "volume-backed" in fault(cloud.act(on_volume, "createBackup", good, "ann"), 400)
     assert cloud.world.picture()["snapshots"] == []
 
 

@@ -17,7 +17,7 @@ import pytest
 from berthold.clock import SeededClock
 from berthold.companions import Companions, bootstrap, build, volume_changes
 from berthold.companions.files import ORPHAN_AFTER_SECONDS
-from berthold.companions.image import image_of, images_of, make
+from berthold.companions.image import change, image_of, images_of, make
 from berthold.companions.network import make_network, make_subnet
 from berthold.companions.ports import make_port, plug
 from berthold.companions.volume import begin
@@ -312,6 +312,27 @@ def test_an_upload_whose_end_is_not_heard_of_keeps_the_bytes_that_its_row_names(
     kept = four.store.read_now(image_of, OURS, row.id)
     with four.images.open(kept) as file:
         assert file.read() == b"whole"
+
+
+def test_the_oldest_backups_go_and_nothing_else_does(four: Companions) -> None:
+    def snap(move: str, **properties: str) -> str:
+        said = {"instance_uuid": "s1", "image_type": "backup", "backup_type": "daily", **properties}
+        made = four.images.snapshot("p1", move, name=move, base=None, properties=said)
+        return asyncio.run(made).id
+
+    old, protected, new = snap("m1"), snap("m2"), snap("m3")
+    others = {
+        snap("m4", backup_type="weekly"),
+        snap("m5", instance_uuid="s2"),
+        snap("m6", image_type="snapshot"),
+    }
+    four.store.write_now(lambda tx: change(tx, OURS, protected, protected=True))
+    for _ in range(2):
+        asyncio.run(four.images.rotate_backups("p1", "s1", "daily", 1))
+        asyncio.run(four.images.rotate_backups("p2", "s1", "daily", 0))
+        kept = {row.id for row in four.store.read_now(images_of, OURS, {})}
+        assert kept == {protected, new, *others}
+        assert not any(file.name.startswith(old) for file in four.images.files.directory.iterdir())
 
 
 def test_a_private_image_is_for_its_project(four: Companions) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from berthold.companions import image as images
 from berthold.companions import quotas
+from berthold.errors import Malformed, WrongState
 from berthold.lab.furniture import add_image, add_volume
 from berthold.lab.world import PROJECT, World, now
 from berthold.moves import begin
-from berthold.neighbours import snapshot_id, volume_snapshot_id
+from berthold.neighbours import Actor, snapshot_id, volume_snapshot_id
 from by_hand import step_until
 
 
@@ -50,6 +53,89 @@ def test_a_snapshot_has_the_bytes_of_the_disk_and_says_whose_it_is(world: World)
     world.delete(server)
     world.settle()
     assert image(world, snapshot_id(move)) == made
+
+
+def backup(world: World, server: str, name: str, of_type: str = "daily", rotation: int = 2) -> str:
+    wish = {"name": name, "backup": {"type": of_type, "rotation": rotation}}
+    world.pass_time(1.0)
+    return world.store.write_now(begin.begin, "backup", server, world.by(), wish)
+
+
+def test_as_many_backups_are_kept_of_each_type_and_server_as_are_wanted(world: World) -> None:
+    base = add_image(world)
+    server, other = world.boot("web", image_id=base), world.boot("other", image_id=base)
+    move = backup(world, server, "first")
+    assert world.status(server).task_state == "image_backup"
+    world.settle()
+    made = image(world, snapshot_id(move))
+    said = {"instance_uuid": server, "image_type": "backup", "backup_type": "daily"}
+    assert (made["status"], made["project_id"]) == ("active", PROJECT)
+    assert said.items() <= made["properties"].items()
+    for which, name, of_type in (
+        (server, "weekly", "weekly"),
+        (other, "other", "daily"),
+        (server, "second", "daily"),
+        (server, "third", "daily"),
+    ):
+        backup(world, which, name, of_type)
+        world.settle()
+    snapshot(world, server, backup_type="daily")
+    world.settle()
+    kept = {"cirros", "weekly", "other", "second", "third", "snap"}
+    assert {row["name"] for row in world.rows("image")} == kept
+    files = world.companions.images.files.directory
+    assert {file.name for file in files.iterdir()} == {row["file"] for row in world.rows("image")}
+    backup(world, server, "none", rotation=0)
+    world.settle()
+    assert {row["name"] for row in world.rows("image")} == kept - {"second", "third"}
+
+
+def test_a_backup_that_fails_takes_none_away_and_a_protected_one_stays(world: World) -> None:
+    server = world.boot("web", image_id=add_image(world))
+    first = snapshot_id(backup(world, server, "first", rotation=1))
+    world.settle()
+    before = world.rows("image")
+    world.runner.neighbours = replace(world.runner.neighbours, images=Refusing())
+    backup(world, server, "second", rotation=1)
+    for move in world.unfinished():
+        world.step(move)
+    world.runner.neighbours = world.companions.neighbours
+    world.settle()
+    assert world.rows("image") == before
+    owner = Actor("", "", PROJECT, "", frozenset({"member"}))
+    world.store.write_now(lambda tx: images.change(tx, owner, first, protected=True))
+    backup(world, server, "third", rotation=1)
+    world.settle()
+    assert {row["name"] for row in world.rows("image")} == {"cirros", "first", "third"}
+
+
+class Refusing:
+    """An image service that makes none."""
+
+    async def snapshot(self, *of: Any, **more: Any) -> Any:
+        raise WrongState("planned")
+
+
+def test_a_backup_outlives_its_server_once_it_is_complete(world: World) -> None:
+    server = world.boot("web", image_id=add_image(world))
+    backup(world, server, "first", rotation=1)
+    world.settle()
+    move = backup(world, server, "second", rotation=1)
+    step_until(world, move, "remove old backups")
+    world.delete(server)
+    world.settle()
+    assert {row["name"] for row in world.rows("image")} == {"cirros", "first", "second"}
+    another = world.boot("another", image_id=world.rows("image")[0]["id"])
+    move = backup(world, another, "third")
+    world.delete(another)
+    world.settle()
+    assert {row["name"] for row in world.rows("image")} == {"cirros", "first", "second"}
+
+
+def test_a_server_on_a_volume_has_no_backup(world: World) -> None:
+    server = world.boot("web", volumes=[{"volume_id": add_volume(world), "boot_index": 0}])
+    with pytest.raises(Malformed, match="Backup is not supported for volume-backed instances"):
+        backup(world, server, "b")
 
 
 def test_a_snapshot_that_is_repeated_makes_one_image(world: World) -> None:

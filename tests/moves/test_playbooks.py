@@ -153,6 +153,7 @@ EVENTS = {
     "confirm-and-soft-delete": ["compute_confirm_resize", "compute_soft_delete_instance"],
     "snapshot": ["compute_snapshot_instance"],
     "snapshot-of-volumes": ["compute_snapshot_instance"],
+    "backup": ["compute_backup_instance"],
     "attach-volume": ["compute_attach_volume"],
     "detach-volume": ["compute_detach_volume"],
     "attach-interface": ["compute_attach_interface"],

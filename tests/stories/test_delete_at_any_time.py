@@ -55,7 +55,12 @@ def left(world: World, server: str) -> list[str]:
     found = [f"{table}: {row}" for table in OWN for row in world.rows(table)]
     ports = world.rows("network_port")
     found += [f"port: {row}" for row in ports if row["server_id"] or row["made_for_server"]]
-    found += [f"image: {row['name']}" for row in world.rows("image") if "instance_uuid" in row["properties"]]
+    # A backup that is complete is its owner's.
+    found += [
+        f"image: {row['name']}"
+        for row in world.rows("image")
+        if row["properties"].get("image_type") == "snapshot" or row["status"] != "active"
+    ]
     found += [f"guest on {host}" for host in world.agents if world.ground.states(host)]
     return found
 

@@ -87,6 +87,7 @@ RULES: dict[str, str] = {
     "os_compute_api:servers:rebuild": MEMBER,
     "os_compute_api:servers:create_image": MEMBER,
     "os_compute_api:servers:create_image:allow_volume_backed": MEMBER,
+    "os_compute_api:os-create-backup": MEMBER,
     "os_compute_api:os-rescue": MEMBER,
     "os_compute_api:os-unrescue": MEMBER,
     "os_compute_api:os-pause-server:pause": MEMBER,

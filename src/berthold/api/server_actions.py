@@ -221,6 +221,13 @@ ACTIONS: dict[str, Action] = {
         asks=True,
         shows=one("image_id"),
     ),
+    "createBackup": Action(
+        disks.create_backup,
+        "os_compute_api:os-create-backup",
+        disk_bodies.CREATE_BACKUP,
+        asks=True,
+        shows=one("image_id"),
+    ),
     "lock": Action(lock, "os_compute_api:os-lock-server:lock", bodies.LOCK, passes=True),
     "unlock": Action(unlock, "os_compute_api:os-lock-server:unlock", passes=True),
     "forceDelete": Action(delete, "os_compute_api:os-deferred-delete:force"),

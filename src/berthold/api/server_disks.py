@@ -1,4 +1,4 @@
-"""Actions about a server's disk: rebuild, rescue, createImage.
+"""Actions about a server's disk: rebuild, rescue, createImage, createBackup.
 
 What the image service must confirm is asked first, for the server's project, whoever asks (T1);
 then the transaction that begins the move looks at the server again.
@@ -114,16 +114,28 @@ def _rescue(tx: Tx, call: Call, server_id: str, image_id: str | None) -> None:
 async def create_image(call: Call, server_id: str, wish: bodies.CreateImage) -> dict[str, str] | None:
     """Make an image of the server's disk, or of the volumes that it starts from; since 2.45 the answer
     has its id, before that the header."""
-    check_metadata(wish.metadata)
-    server = await call.store.read(_at_rest, call, server_id)
+    return await _make_image(call, server_id, "snapshot", {"name": wish.name, "metadata": wish.metadata})
+
+
+async def create_backup(call: Call, server_id: str, wish: bodies.CreateBackup) -> dict[str, str] | None:
+    """Make an image of the server's disk, and remove the oldest of those that were made as backups of this
+    type. It is answered as `create_image` is."""
+    backup = {"type": wish.backup_type, "rotation": wish.rotation}
+    plan = {"name": wish.name, "metadata": wish.metadata, snapshot.BACKUP_WISH: backup}
+    return await _make_image(call, server_id, "backup", plan)
+
+
+async def _make_image(call: Call, server_id: str, kind: str, plan: dict[str, Any]) -> dict[str, str] | None:
+    check_metadata(plan["metadata"])
+    server = await call.store.read(_at_rest, call, server_id, kind)
     key, images = call.store.clock.new_id(), call.services.neighbours.images
-    plan = {"name": wish.name, "metadata": wish.metadata, snapshot.KEY: key}
+    plan = {**plan, snapshot.KEY: key}
     # Whoever is told of it may look for it at once.
     await images.announce_snapshot(
         server["project_id"],
         key,
         **snapshot.described(server, plan, key),
-        begin=partial(_create_image, call=call, server_id=server_id, plan=plan),
+        begin=partial(_begin_image, call=call, server_id=server_id, kind=kind, plan=plan),
     )
     if call.version >= WITH_ID:
         return {"image_id": snapshot_id(key)}
@@ -131,19 +143,20 @@ async def create_image(call: Call, server_id: str, wish: bodies.CreateImage) -> 
     return None
 
 
-def _at_rest(tx: Tx, call: Call, server_id: str) -> reading.Row:
+def _at_rest(tx: Tx, call: Call, server_id: str, kind: str) -> reading.Row:
     """The server, as far as can be seen in a state to make an image of."""
     server = unlocked(tx, call, server_id)
     if snapshot.starts_from_volume(server):
         call.must(IMAGE_OF_VOLUMES)
-    if server["move"] or server["condition"] not in begin.BEGINNINGS["snapshot"].conditions:
-        raise WrongState(begin.cannot("createImage", server, server["move"]))
+    beginning = begin.BEGINNINGS[kind]
+    if server["move"] or server["condition"] not in beginning.conditions:
+        raise WrongState(begin.cannot(beginning.api, server, server["move"]))
     return server
 
 
-def _create_image(tx: Tx, call: Call, server_id: str, plan: dict[str, Any]) -> None:
+def _begin_image(tx: Tx, call: Call, server_id: str, kind: str, plan: dict[str, Any]) -> None:
     unlocked(tx, call, server_id)
-    begin.begin(tx, "snapshot", server_id, by(call), plan)
+    begin.begin(tx, kind, server_id, by(call), plan)
 
 
 async def _usable(call: Call, server: reading.Row, image_id: str) -> Image:

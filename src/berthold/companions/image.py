@@ -118,6 +118,11 @@ class EmbeddedImages:
     async def undo_snapshot(self, project_id: str, move: str) -> None:
         await self.remove_snapshot(project_id, snapshot_id(move))
 
+    async def rotate_backups(self, project_id: str, server_id: str, backup_type: str, most: int) -> None:
+        said = {"instance_uuid": server_id, "image_type": "backup", "backup_type": backup_type}
+        for image_id in await self.store.write(drop_oldest, project_id, said, most):
+            self.files.keep_only(image_id)
+
     async def remove_snapshot(self, project_id: str, image_id: str) -> None:
         if await self.store.write(drop_snapshot, project_id, image_id):
             self.files.keep_only(image_id)
@@ -258,6 +263,17 @@ def drop_snapshot(tx: Tx, project_id: str, image_id: str) -> bool:
     mine = image.c.id == image_id, image.c.project_id == project_id
     tx.execute(delete(image).where(*mine))
     return tx.execute(select(image.c.id).where(image.c.id == image_id)).first() is None
+
+
+def drop_oldest(tx: Tx, project_id: str, said: dict[str, str], most: int) -> list[str]:
+    """Of the project's images that say all this of themselves keep the newest, so many; the ids of those
+    that went. What is protected stays."""
+    alike = (image.c.properties[name].as_string() == value for name, value in said.items())
+    newest = select(image.c.id).where(image.c.project_id == project_id, *alike)
+    newest = newest.order_by(image.c.created_at.desc(), image.c.id.desc())
+    old = list(tx.execute(newest).scalars())[most:]
+    gone = delete(image).where(image.c.id.in_(old), image.c.protected.is_(False))
+    return list(tx.execute(gone.returning(image.c.id)).scalars())
 
 
 def images_of(tx: Tx, actor: Actor, where: dict[str, Any], ids: list[str] | None = None) -> list[Row[Any]]:

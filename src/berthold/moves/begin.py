@@ -14,6 +14,7 @@ from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import claims, hosts, moves, servers
 from berthold.ledger.store import Tx
 from berthold.moves import interfaces, volumes, waiting
+from berthold.moves.books import PLAYBOOKS
 from berthold.moves.snapshot import key_of, starts_from_volume
 from berthold.moves.status import status_of
 from berthold.records import actions
@@ -87,6 +88,7 @@ BEGINNINGS: Mapping[str, Beginning] = {
         Beginning("rescue", "rescue", "rescue", "rescue", ACTIVE | STOPPED | ERROR),
         Beginning("unrescue", "unrescue", "unrescue", "unrescue", frozenset({"rescued"})),
         Beginning("snapshot", "snapshot", "createImage", "createImage", AT_HOME | {"suspended"}),
+        Beginning("backup", "backup", "createBackup", "createBackup", AT_HOME | {"suspended"}),
         Beginning("soft-delete", "soft-delete", "delete", "delete", AT_HOME | {"suspended"} | ERROR),
         Beginning("restore", "restore", "restore", "restore", frozenset({"soft-deleted"})),
         Beginning("attach-volume", "attach-volume", "attach_volume", "attach_volume", AT_HOME),
@@ -134,7 +136,7 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
 
     `wish`: {"host": name or None} for a migration, {"flavor": its snapshot} for a resize, {"image_id"}
     and what else changes for a rebuild, {"image_id"} or nothing for a rescue, {"name", "metadata"}
-    for a snapshot. Raises
+    for a snapshot, the same and {"backup"} for a backup. Raises
     `NotFound` for the server, `Malformed` for a host that cannot be meant, `WrongState` when
     the server cannot do that now or is locked.
     """
@@ -144,6 +146,8 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
     beginning = BEGINNINGS[kind]
     if kind == "snapshot" and starts_from_volume(server):
         beginning = replace(beginning, playbook="snapshot-of-volumes")
+    if kind == "backup" and starts_from_volume(server):
+        raise Malformed("Backup is not supported for volume-backed instances: create an image of it instead.")
     home = ready(tx, server, beginning)
     if name := wish.get("host"):
         check_host(tx, name, home)
@@ -279,11 +283,16 @@ def _delete(tx: Tx, server: Mapping[str, Any], by: By) -> str:
             "unfinished_create": standing["id"],
             "unfinished_volumes": standing["wish"].get("volumes", []),
         }
-    if standing and standing["kind"] in ("shelve", "snapshot"):
+    if standing and (standing["kind"] == "shelve" or _makes_image(standing)):
         wish = {"unfinished_image": key_of(standing)}
     if standing and standing["kind"] == "attach-volume":
         wish = {"unfinished_volume": standing["wish"]["volume"]["volume_id"]}
     return _begin(tx, server["id"], by, kind="delete", playbook="delete", action="delete", wish=wish)
+
+
+def _makes_image(move: Mapping[str, Any]) -> bool:
+    """Whether it makes an image that is not complete. A complete one is its owner's, whatever comes."""
+    return move["kind"] in ("snapshot", "backup") and move["line"] < PLAYBOOKS[move["playbook"]].no_return
 
 
 def _begin(

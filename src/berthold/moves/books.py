@@ -30,7 +30,7 @@ from berthold.moves.power import (
 from berthold.moves.rebuild import REBUILD, RESCUE, UNRESCUE
 from berthold.moves.resize import CONFIRM_RESIZE, RESIZE, REVERT_RESIZE
 from berthold.moves.shelve import OFFLOAD, SHELVE, SHELVE_AND_OFFLOAD, UNSHELVE, UNSHELVE_AT_HOME
-from berthold.moves.snapshot import SNAPSHOT, SNAPSHOT_OF_VOLUMES
+from berthold.moves.snapshot import BACKUP, SNAPSHOT, SNAPSHOT_OF_VOLUMES
 from berthold.moves.soft_delete import CONFIRM_AND_SOFT_DELETE, RESTORE, SOFT_DELETE
 from berthold.moves.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
@@ -70,6 +70,7 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         UNRESCUE,
         SNAPSHOT,
         SNAPSHOT_OF_VOLUMES,
+        BACKUP,
         ATTACH_VOLUME,
         DETACH_VOLUME,
         ATTACH_INTERFACE,

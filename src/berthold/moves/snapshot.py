@@ -1,10 +1,13 @@
-"""Snapshot (`createImage`): an image of a server's disk, made while the server stays as it is.
+"""Snapshot (`createImage`) and backup: an image of a server's disk, made while the server stays as it is.
 
     make image ══ it is complete         of a server that starts from a volume:
         ▲      ║
         └ undo ╨                         copy volumes ─ make image ══ it is complete
                                                ▲            ▲      ║
                                                └─── undo ───┴ undo ╨
+
+A backup (`createBackup`) goes on from there: the oldest of its type go, so that as many are left as
+are wanted.
 
 The image of a server that starts from a volume holds no bytes. It names a snapshot of each of its
 volumes, as the block devices of whoever starts from it.
@@ -29,6 +32,7 @@ def starts_from_volume(server: Mapping[str, Any]) -> bool:
 
 
 KEY = "image_key"  # in the move's wish, if the image was announced
+BACKUP_WISH = "backup"  # in the wish for a backup: {"type", "rotation": how many of that type are kept}
 
 
 def key_of(move: Mapping[str, Any]) -> str:
@@ -40,6 +44,8 @@ def key_of(move: Mapping[str, Any]) -> str:
 def described(server: Mapping[str, Any], wish: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The image, but for its bytes."""
     properties = {**wish.get("metadata", {}), "instance_uuid": server["id"], "image_type": "snapshot"}
+    if backup := wish.get(BACKUP_WISH):
+        properties |= {"image_type": "backup", "backup_type": backup["type"]}
     if starts_from_volume(server):
         devices = [device_of(volume, key) for volume in server["volumes"]]
         (root,) = [volume["device"] for volume in server["volumes"] if volume["boot_index"] == 0]
@@ -87,6 +93,13 @@ async def unmake_image(neighbours: Neighbours, scene: Scene) -> None:
     await neighbours.images.undo_snapshot(scene.server["project_id"], key_of(scene.move))
 
 
+async def rotate(neighbours: Neighbours, scene: Scene) -> None:
+    server, backup = scene.server, scene.wish[BACKUP_WISH]
+    await neighbours.images.rotate_backups(
+        server["project_id"], server["id"], backup["type"], backup["rotation"]
+    )
+
+
 SNAPSHOT = Playbook(
     "snapshot",
     Call(
@@ -110,4 +123,17 @@ SNAPSHOT_OF_VOLUMES = Playbook(
     ),
     Call("make image", make_image, undo=unmake_image, task="image_uploading"),
     PointOfNoReturn("the image is complete"),
+)
+
+BACKUP = Playbook(
+    "backup",
+    Call(
+        "make image",
+        make_image,
+        undo=unmake_image,
+        event="compute_backup_instance",
+        task="image_backup",
+    ),
+    PointOfNoReturn("the image is complete"),
+    Call("remove old backups", rotate, task="image_backup"),
 )

@@ -151,6 +151,11 @@ class Images(Protocol):
         """Remove what `snapshot` made for the move, if it did."""
         ...
 
+    async def rotate_backups(self, project_id: str, server_id: str, backup_type: str, most: int) -> None:
+        """Of the project's images that are backups of the server, of that type, remove the oldest until
+        `most` are left; those that are protected stay."""
+        ...
+
     async def remove_snapshot(self, project_id: str, image_id: str) -> None:
         """Remove an image of the project that was made by `snapshot`; nothing to do if it is gone."""
         ...

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from berthold.api.schemas.body import Body, Description, Id, Name, Shape
+from berthold.api.schemas.body import Body, Count, Description, Id, Name, Shape
 from berthold.api.schemas.places import AdminPass
 from berthold.api.schemas.servers import DiskConfig, HostName, Metadata
 
@@ -41,6 +41,15 @@ class CreateImage(Shape):
     metadata: Metadata = field(default_factory=dict)
 
 
+class CreateBackup(Shape):
+    """`rotation`: how many backups of this type are kept, the new one counted."""
+
+    name: Name
+    backup_type: Annotated[str, Meta(min_length=1, max_length=255)]
+    rotation: Count
+    metadata: Metadata = field(default_factory=dict)
+
+
 REBUILD = Body(
     Rebuild,
     when={
@@ -53,3 +62,4 @@ REBUILD = Body(
 )
 RESCUE = Body(Rescue | None)
 CREATE_IMAGE = Body(CreateImage)
+CREATE_BACKUP = Body(CreateBackup)
