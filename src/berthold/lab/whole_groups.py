@@ -197,6 +197,13 @@ WHOLE_GROUPS = (
         plain=False,
     ),
     Scenario(
+        "a whole group moves while it is deleted",
+        2,
+        against(lambda group, servers: deleting_group(group)),
+        ends_in(("accepted", "deleted"), ("NotFound", "deleted")),
+        plain=False,
+    ),
+    Scenario(
         "the last member arrives while the first is deleted",
         2,
         on_the_way(lambda group, servers: moving("delete", servers[0])),
