@@ -105,8 +105,9 @@ class Ask(Struct, frozen=True):
 
     `args` by verb: spawn, check, prepare, start, rebuild, rescue {"guest": a `Guest`}; send, send_disk
     {"target": the host's name}; restore {"guest", "state"}; reboot {"guest", "hard"}; attach_volume,
-    detach_volume {"volume": {"volume_id", "device", …}}; console {"lines": number or None}; locate,
-    stop, pause, unpause, suspend, resume, discard nothing. `locate` and `discard` end what is still
+    detach_volume {"volume": {"volume_id", "device", …}}; attach_interface, detach_interface {"port": {"id",
+    "mac_address", …}}; console {"lines": number or None}; locate, stop, pause, unpause, suspend, resume,
+    discard nothing. `locate` and `discard` end what is still
     under way for the server; `console` only looks: it waits for nothing and nothing waits for it;
     every other verb waits for what is under way.
     """

@@ -127,7 +127,7 @@ async def make_port(asked: Asked) -> Response:
     """A port for later use; only compute gives ports to servers."""
     wish = (await asked.body(NewPortBody)).port
     if wish.device_id:
-        raise Malformed("compute gives a port to a server: create the server with this port")
+        raise Malformed("compute gives a port to a server: create the server with it, or attach it there")
     owner = owner_for(asked, wish.project_id or wish.tenant_id)
     fixed = [ip.wish() for ip in wish.fixed_ips] if wish.fixed_ips is not None else None
     fields: Document = {"name": wish.name or "", "admin_state_up": wish.admin_state_up}
