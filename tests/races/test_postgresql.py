@@ -1,72 +1,110 @@
 """The races of `lab/scenarios.py` on PostgreSQL: real connections, transactions really open at once.
 
-Each racer is a thread with connections of its own. Once all run freely; then each in turn is
-held between two statements of an open transaction while the others run as far as they can.
-However it goes, the same must be true as in memory, whether plain claims are taken by the steps or by
-their twin.
+Each racer is a thread with connections of its own. All run freely; then each in turn goes first, and it is
+noted which points it comes by; then it is held at every one of them, inside a transaction, while the others
+run as far as they can. However it goes, the same must be true as in memory, whether plain claims are taken
+by the steps or by their twin.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Coroutine, Iterator
+import time
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from sqlalchemy import event, select
 
 import engines
+import held_inside
 from berthold.database import metadata
 from berthold.lab.deletions import GROUP_GOES_UNDER_MANY
 from berthold.lab.outages import OUTAGES
 from berthold.lab.queues import QUEUES
 from berthold.lab.racers import Racer
 from berthold.lab.scenarios import SCENARIOS, Scenario, always
+from berthold.lab.turns import LabStore
 from berthold.lab.whole_groups import WHOLE_GROUPS
 from berthold.lab.world import Turn, World
-from berthold.ledger.store import Tx
+from berthold.ledger.store import Statement, Tx
 from berthold.moves import twin
+from held_inside import Gate, Inside
 
 LONG_S = 30.0
-# Who is not done after this long waits for the one that is held.
+TICK_S = 0.005
+# Others than those who wait for the one that is held are done after so long, each.
 WAITS_S = 0.25
-# Before which of its statements a racer is held: its claim half written, written, and half given up.
-POINTS = {
-    "step by step": ("INSERT INTO claim", "INSERT INTO history", "DELETE FROM (claim|seat|group_place)"),
-    "at once": ("^COMMIT after SELECT place_2",),
+
+
+@dataclass(frozen=True)
+class Before:
+    """A point before a statement."""
+
+    name: str
+    statement: re.Pattern[str]
+
+
+PLACE = "SELECT place_3"
+# Where a racer is held. Before it locks the first record: what it has looked at may change.
+BEGINS = Before("begins", re.compile(r"FROM (move|server_group|group_move)\b.* FOR UPDATE", re.S))
+BEFORE = (
+    BEGINS,
+    # It has chosen a host, or knows that it has to wait for one.
+    Before("has looked", re.compile(rf"FROM host\b.* FOR UPDATE|^{PLACE}", re.S)),
+    Before("will queue", re.compile("SELECT pg_advisory_xact_lock")),
+)
+# In the server, for a plain claim is one statement: half of what belongs together is written, or all is and
+# nobody can see it.
+INSIDE = (
+    Inside("claims", {"claim": "INSERT"}),
+    Inside("gives up", {"claim": "DELETE", "seat": "DELETE", "group_place": "DELETE"}),
+    Inside("directs a group", {"group_move": "INSERT OR UPDATE"}),
+    Inside(
+        "has written",
+        {"claim": "INSERT OR UPDATE OR DELETE", "group_move": "INSERT OR UPDATE", "queue": "INSERT"},
+        at_commit=True,
+    ),
+)
+POINTS: tuple[Before | Inside, ...] = (*BEFORE, *INSIDE)
+# Where it is known that somebody comes by; else these points are points no more.
+COMES_BY = {
+    "two movers, one free host": {"has looked", "claims", "has written"},
+    "a claim while its host is released": {"begins", "has looked", "gives up", "has written"},
+    "forward against back": {"directs a group", "has written"},
+    "two that want each other's place": {"will queue", "has written"},
 }
+AT_ONCE = "was granted a claim at once"
 # For one thread at a time: the simulated machines.
 MACHINES = threading.Lock()
 
+WAYS = ("step by step", "at once")
 RACES = [
-    pytest.param(scenario, way, id=f"{way}-{scenario.name}")
+    (scenario, way)
     for scenario in (*SCENARIOS, *OUTAGES, *GROUP_GOES_UNDER_MANY, *WHOLE_GROUPS)
-    for way in POINTS
+    for way in WAYS
     if scenario.plain or way == "step by step"
 ]
-# Who may wait: held before it stands in the queue, when it stands there, and when its turn has come.
-POINTS["in the queue"] = (
-    "SELECT pg_advisory_xact_lock",
-    "^COMMIT after UPDATE move .*owner",
-    "INSERT INTO claim",
-)
-RACES += [pytest.param(each, "in the queue", id=f"in the queue-{each.name}") for each in QUEUES]
+RACES += [(scenario, "at once") for scenario in QUEUES]
 
 
 class Running(threading.Thread):
-    """A racer on its way, held before the first statement that matches `point`."""
+    """A racer on its way. It notes which points it comes by (those inside the server if it is `watched`),
+    and is held when it first comes to `point`."""
 
-    def __init__(self, world: World, racer: Racer, point: str | None) -> None:
+    def __init__(self, world: World, racer: Racer, watched: bool, point: Before | Inside | None) -> None:
         super().__init__()
         self.result: Any = None
         self.error: BaseException | None = None
-        self.held = threading.Event()
+        self.passed: set[str] = set()
+        self.came_there = False
+        self.stands = threading.Event()
         self.go_on = threading.Event()
-        self.last = ""
         self._world, self._racer = world, racer
-        self._point = re.compile(point) if point else None
+        self._watched, self._point = watched, point
 
     def run(self) -> None:
         try:
@@ -74,12 +112,33 @@ class Running(threading.Thread):
         except BaseException as error:
             self.error = error
         finally:
-            self.held.set()
+            self.stands.set()
 
-    def hold(self, statement: str) -> None:
-        if self._point and not self.held.is_set() and self._point.search(statement):
-            self.held.set()
-            assert self.go_on.wait(LONG_S)
+    def before(self, statement: str) -> None:
+        for point in BEFORE:
+            if point.statement.search(statement):
+                self.passed.add(point.name)
+                if point is self._point and not self.came_there:
+                    self.came_there = True
+                    self.stands.set()
+                    assert self.go_on.wait(LONG_S)
+
+    @property
+    def wish(self) -> str:
+        """The point inside the server at which it wishes to be held."""
+        if isinstance(self._point, Inside) and not self.came_there:
+            return self._point.name
+        return held_inside.NOWHERE if self._watched else ""
+
+    def until_it_stands(self, gate: Gate) -> None:
+        """Wait until it is held, or has ended without."""
+        for _ in range(int(LONG_S / TICK_S)):
+            if self.stands.wait(TICK_S):
+                return
+            if isinstance(self._point, Inside) and gate.holds():
+                self.came_there = True
+                return
+        raise AssertionError("a racer hangs on its way to where it is held")
 
     def end(self) -> Any:
         self.go_on.set()
@@ -88,6 +147,11 @@ class Running(threading.Thread):
         if self.error:
             raise self.error
         return self.result
+
+
+def this_racer() -> Running | None:
+    this = threading.current_thread()
+    return this if isinstance(this, Running) else None
 
 
 def drive(work: Coroutine[Any, Any, Any]) -> Any:
@@ -102,45 +166,79 @@ def drive(work: Coroutine[Any, Any, Any]) -> Any:
         return end.value
 
 
-def race(world: World, racers: dict[str, Racer], held: str | None, point: str | None) -> dict[str, Any]:
-    """Let all run, `held` first up to its point; what each returned."""
-    running = {name: Running(world, racer, point if name == held else None) for name, racer in racers.items()}
-
-    def before(_: Tx, __: object, statement: str, *___: object) -> None:
-        this = threading.current_thread()
-        if isinstance(this, Running):
-            this.hold(statement)
-            this.last = statement
-
-    def before_commit(_: Tx) -> None:
-        this = threading.current_thread()
-        if isinstance(this, Running):
-            this.hold(f"COMMIT after {this.last}")
-
-    event.listen(world.store.writer, "before_cursor_execute", before)
-    event.listen(world.store.writer, "commit", before_commit)
+def race(
+    world: World,
+    gate: Gate,
+    racers: Mapping[str, Racer],
+    first: str | None = None,
+    point: Before | Inside | None = None,
+) -> dict[str, Running]:
+    """Let all run, `first` before the others to its point (or its end); how they ran."""
+    running = {
+        name: Running(world, racer, name == first, point if name == first else None)
+        for name, racer in racers.items()
+    }
+    others = [each for name, each in running.items() if name != first]
+    if isinstance(point, Inside):
+        gate.shut()
     try:
-        if held:
-            running[held].start()
-            assert running[held].held.wait(LONG_S)
-        others = [each for name, each in running.items() if name != held]
+        if first:
+            running[first].start()
+            running[first].until_it_stands(gate)
         for each in others:
             each.start()
-        if held:
-            for each in others:
-                each.join(WAITS_S)
-            running[held].go_on.set()
-        return {name: each.end() for name, each in running.items()}
+        if first and running[first].came_there:
+            as_far_as_they_can(others, gate, held=isinstance(point, Inside))
     finally:
+        gate.open()
         for each in running.values():
             each.go_on.set()
-        event.remove(world.store.writer, "before_cursor_execute", before)
-        event.remove(world.store.writer, "commit", before_commit)
+    for each in running.values():
+        each.end()
+    return running
+
+
+def as_far_as_they_can(others: list[Running], gate: Gate, held: bool) -> None:
+    """Until each has ended or waits for a lock; or for the machines, of which nobody can tell. `held`:
+    somebody else stands at the gate."""
+    until = time.monotonic() + WAITS_S * len(others)
+    while time.monotonic() < until:
+        going = [each for each in others if each.is_alive()]
+        if gate.waiting() - held >= len(going):
+            return
+        going[0].join(TICK_S)
+
+
+async def at_once(store: LabStore, statement: Statement, values: Mapping[str, Any]) -> Any:
+    """The plain claim as the product takes it, in a transaction that nobody sees begin or end."""
+    racer = this_racer()
+    if racer:
+        racer.before(PLACE)
+    granted = store.call_now(statement, values)
+    if racer and granted:
+        racer.passed.add(AT_ONCE)
+    return granted
+
+
+def watch(world: World) -> None:
+    """Tell the racers of this world what they come by."""
+
+    @event.listens_for(world.store.writer, "before_cursor_execute")
+    def before(_: Tx, __: object, statement: str, *___: object) -> None:
+        if racer := this_racer():
+            racer.before(statement)
+
+    def passed(point: str) -> None:
+        if racer := this_racer():
+            racer.passed.add(point)
+
+    held_inside.attend(world.store.writer, lambda: racer.wish if (racer := this_racer()) else "", passed)
 
 
 @contextmanager
 def staged(scenario: Scenario, url: str) -> Iterator[tuple[World, dict[str, Racer]]]:
     world = World(hosts=scenario.hosts, url=url)
+    watch(world)
     try:
         yield world, dict(scenario.stage(world))
     finally:
@@ -181,28 +279,56 @@ class Photograph:
         self.world.store.bus.tell(["hosts"])
 
 
-@pytest.mark.parametrize(("scenario", "way"), RACES)
+@pytest.fixture
+def gate(postgresql_url: str) -> Iterator[Gate]:
+    with held_inside.gate(postgresql_url, INSIDE) as gate:
+        yield gate
+
+
+@pytest.mark.parametrize(
+    ("scenario", "way"), RACES, ids=[f"{way}-{scenario.name}" for scenario, way in RACES]
+)
 def test_racing_connections(
     scenario: Scenario,
     way: str,
     postgresql_url: str,
     postgresql: engines.PostgreSQL,
+    gate: Gate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(LabStore, "call", at_once)
     if way == "step by step":
         monkeypatch.setattr(twin, "ENGINES", frozenset())
     with staged(scenario, postgresql_url) as (world, racers):
         photograph = Photograph(world)
-        free: list[tuple[str | None, str | None]] = [(None, None)] * 2
-        holding = [scenario.held] if scenario.held else racers
-        held = [(name, point) for name in holding for point in POINTS[way]]
-        for name, point in [*free, *held]:
+        passed: set[str] = set()
+        held: list[str] = []
+
+        def run(first: str | None = None, point: Before | Inside | None = None) -> dict[str, Running]:
             photograph.restore()
-            results = race(world, racers, name, point)
-            how = f"{name} held before {point}: {results}" if name else f"all at once: {results}"
+            running = race(world, gate, racers, first, point)
+            results = {name: each.result for name, each in running.items()}
+            how = f"{results}; {first} came first, held where it {point.name if point else 'ends'}"
             assert always(world) == [], how
             assert scenario.expect(world, results) == [], how
+            passed.update(*(each.passed for each in running.values()))
+            return running
+
+        run()
+        for name in [scenario.held] if scenario.held else racers:
+            alone = run(name)[name].passed
+            for point in [each for each in POINTS if each.name in alone and each is not BEGINS] or [BEGINS]:
+                assert run(name, point)[name].came_there, f"{name} was not held where it {point.name}"
+                held.append(point.name)
+        assert COMES_BY.get(scenario.name, {"has written"}) <= set(held), "statements look otherwise now"
+        if scenario not in QUEUES:  # who has waited takes steps
+            assert (AT_ONCE in passed) == (way == "at once"), "where the twin takes no claim it needs no race"
         print(
-            f"{scenario.name}: {len(free) + len(held)} races on PostgreSQL {postgresql.version},"
+            f"{scenario.name}: held where one {', '.join(held)}; on PostgreSQL {postgresql.version},"
             f" {world.store.retries} transactions begun anew"
         )
+
+
+def test_somebody_is_known_to_come_by_each_point() -> None:
+    assert set().union(*COMES_BY.values()) == {point.name for point in POINTS}
+    assert COMES_BY.keys() <= {scenario.name for scenario, _ in RACES}

@@ -85,10 +85,10 @@ GROUP_GOES = tuple(
 CLAIMING = ("create", "live migration", "resize", "evacuation", "unshelve")
 GIVING_UP = ("confirm", "revert", "shelve", "rebuild", "delete")
 GROUP_GOES_UNDER_MANY = tuple(
-    Scenario(name, 8, group_goes(policy, members, *moves), ungrouped, held="owner", plain=members > 1)
-    for name, policy, members, moves in (
-        ("the group goes as five claim", "anti-affinity", 5, CLAIMING),
-        ("the group goes as five give up", "anti-affinity", 5, GIVING_UP),
-        *((f"the affinity group goes, {move}", "affinity", 1, (move,)) for move in CLAIMING[:2]),
+    Scenario(name, 8, group_goes(policy, members, *moves), ungrouped, held="owner", plain=plain)
+    for name, policy, members, moves, plain in (
+        ("the group goes as five claim", "anti-affinity", 5, CLAIMING, True),
+        ("the group goes as five give up", "anti-affinity", 5, GIVING_UP, False),
+        *((f"the affinity group goes, {move}", "affinity", 1, (move,), False) for move in CLAIMING[:2]),
     )
 )

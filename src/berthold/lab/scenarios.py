@@ -1,7 +1,7 @@
 """The races that must come out right, as data: who races, on what, and what must be true at the end.
 
 One list for all engines. In memory the explorer tries every order at the grain of
-transactions; on PostgreSQL real connections race, and each is held between its statements
+transactions; on PostgreSQL real connections race, and each is held inside its transactions
 while the others run. `stage` furnishes a world and gives the racers; `expect` gives what is
 wrong with how it ended, beyond the promises, which must hold at every instant.
 """
@@ -26,8 +26,8 @@ Racers = Mapping[str, Racer]
 @dataclass(frozen=True)
 class Scenario:
     """A race. `unpruned`: few enough orders to run each of them to its end. `held`: who alone is held
-    between statements on PostgreSQL; else each racer is in turn. `plain`: there are claims that the twin
-    may take."""
+    inside transactions on PostgreSQL; else each racer is in turn. `plain`: there are claims that the twin
+    takes."""
 
     name: str
     hosts: int
@@ -260,12 +260,12 @@ def joined_or_told(world: World, results: Results) -> list[str]:
 SCENARIOS = (
     Scenario("two movers, one free host", 3, claim_claim, wins(at_least=1, at_most=1)),
     Scenario("two movers, two free hosts", 4, claim_claim, wins(at_least=2, at_most=2)),
-    Scenario("three claims, two hosts", 2, bare_claims(3), apart(2)),
-    Scenario("three claims, three hosts", 3, bare_claims(3), apart(3)),
+    Scenario("three claims, two hosts", 2, bare_claims(3), apart(2), plain=False),
+    Scenario("three claims, three hosts", 3, bare_claims(3), apart(3), plain=False),
     Scenario("three movers, one free host", 4, three_claims, wins(at_least=1, at_most=1), unpruned=False),
     Scenario("three movers, two free hosts", 5, three_claims, wins(at_least=2, at_most=2), unpruned=False),
     Scenario("live, cold and resize, one free host", 4, live_and_cold, wins(at_least=1, at_most=1), False),
-    Scenario("four claims, three hosts", 3, bare_claims(4), apart(3), unpruned=False),
+    Scenario("four claims, three hosts", 3, bare_claims(4), apart(3), unpruned=False, plain=False),
     Scenario(
         "three creates on three hosts", 3, creates(3, "anti-affinity"), wins(at_least=3, at_most=3), False
     ),
@@ -275,12 +275,12 @@ SCENARIOS = (
         "three first members of an affinity group", 3, creates(3, "affinity"), together, False, plain=False
     ),
     Scenario("a claim while its host is released", 3, claim_release, wins(at_least=1, at_most=2)),
-    Scenario("a claim while a home is switched", 3, claim_switch, wins(at_least=1, at_most=1)),
+    Scenario("a claim while a home is switched", 3, claim_switch, wins(at_least=1, at_most=1), plain=False),
     Scenario(
         "a claim while a resize is confirmed", 3, decided("confirm"), wins(at_least=1, at_most=2), False
     ),
     Scenario("a claim while a resize is reverted", 3, decided("revert"), wins(at_least=1, at_most=2), False),
-    Scenario("confirm against revert", 2, confirm_revert, one_ended),
+    Scenario("confirm against revert", 2, confirm_revert, one_ended, plain=False),
     Scenario("delete against a live migration", 2, delete_moving("live-migration"), all_gone, False),
     Scenario("delete against a migration", 2, delete_moving("migration"), all_gone, False),
     Scenario("two live migrations of one server", 2, twice, one_accepted),
