@@ -3,7 +3,8 @@
 #   make demo [UNGUARDED=1] [ROUNDS=2] [HOSTS=5]   the bug report's test plan, live
 #   make demo-all [UNGUARDED=1] …                   the same, and unshelve, evacuation, a whole group
 #   make test [TESTS=tests/promises]               all tests, or some
-#   make storm [SECONDS=60] [SEED=1]               every operation at once while everything fails
+#   make storm [SECONDS=60] [SEED=1] [ENGINE=postgresql]
+#                                                  every operation at once while everything fails
 #   make bench [PART=a]                            how fast it is, as ratios and figures of one run
 #   make lint                                      ruff and mypy
 #   make lock                                      the lock file anew, from pyproject.toml
@@ -45,7 +46,7 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 storm: $(INSTALLED)
-	$(BIN)/python -m berthold.lab.storm $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m berthold.lab.storm $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ENGINE),--engine $(ENGINE))
 
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(PART)

@@ -55,8 +55,8 @@ class SeededClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        self._now += seconds
+        """Let `seconds` pass: by microseconds, so that a database can say the same time."""
+        self._now = round(self._now + seconds, 6)
 
     def new_id(self) -> str:
         return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))

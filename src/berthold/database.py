@@ -31,7 +31,8 @@ FUNCTIONS = ("place_3",)
 
 
 @event.listens_for(metadata, "after_create")
-def _make_functions(_: Any, connection: Connection, **__: Any) -> None:
+def make_functions(_: Any, connection: Connection, **__: Any) -> None:
+    """The functions that stand beside tables which have just been made."""
     if connection.dialect.name == "postgresql":
         for name in FUNCTIONS:
             connection.exec_driver_sql((MIGRATIONS / f"{name}.sql").read_text())

@@ -5,22 +5,27 @@ Each run makes at least 30 acknowledged operations, half of them on contended gr
 when all is calm again nothing may be left over. What storms cannot miss is shown below: a ledger
 that has lost a constraint is found out within a few runs.
 
-Ten tests of ten runs, so that workers can share them; deterministic. `make storm` goes on from here.
+Ten tests of ten runs, so that workers can share them; deterministic. A few more blow on PostgreSQL, from
+seeds. `make storm` goes on from here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from sqlalchemy import update
+from sqlalchemy import MetaData, update
 from structlog.testing import capture_logs
 
+import engines
+from berthold.database import FUNCTIONS, MIGRATIONS, metadata
+from berthold.lab import turns
 from berthold.lab.storm.faults import FAULTS_WORDS
 from berthold.lab.storm.operations import OPERATORS_WORDS, USERS_WORDS
 from berthold.lab.storm.runs import (
@@ -35,7 +40,10 @@ from berthold.lab.storm.runs import (
     shortest,
 )
 from berthold.lab.strategies import metadata_without, scheduler_only, unguarded_metadata
+from berthold.lab.turns import called
 from berthold.ledger import inventories, seats
+from berthold.ledger.store import Statement, Tx
+from berthold.moves import twin
 
 RUNS, PARTS = 100, 10
 STEPS = 50
@@ -99,6 +107,13 @@ class Weather(RuleBasedStateMachine):
                 self.storms.append(self.storm)
 
 
+def assert_enough(storm: Storm) -> None:
+    """It had what every storm is to have."""
+    assert storm.operations >= OPERATIONS_LEAST
+    assert storm.faults >= FAULTS_LEAST
+    assert 2 * storm.contended >= storm.operations
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_ten_storms_break_no_promise_and_leave_nothing_behind(part: int, sea: Sea) -> None:
     # The name is all that makes the parts differ: Hypothesis draws by it.
@@ -107,9 +122,7 @@ def test_ten_storms_break_no_promise_and_leave_nothing_behind(part: int, sea: Se
     storms: list[Storm] = weather.storms  # type: ignore[attr-defined]
     assert len({str(storm.lines) for storm in storms}) >= RUNS // PARTS
     for storm in storms:
-        assert storm.operations >= OPERATIONS_LEAST
-        assert storm.faults >= FAULTS_LEAST
-        assert 2 * storm.contended >= storm.operations
+        assert_enough(storm)
     done = sum((storm.acknowledged for storm in storms), Counter[str]())
     print(f"{len(storms)} storms, {done.total()} operations: {dict(done.most_common())}")
 
@@ -170,3 +183,65 @@ def test_the_shortest_history_breaks_the_same_promise_again() -> None:
         with pytest.raises(Broken) as again:
             run(sea, short.lines, fill=False)
         assert again.value.problem == short.problem
+
+
+# -- The same on PostgreSQL -------------------------------------------------------------------
+
+
+@contextmanager
+def at_sea(server: engines.PostgreSQL, tables: MetaData = metadata, *, guarded: bool = True) -> Iterator[Sea]:
+    """On a database of its own there."""
+    url = server.create_bare()
+    try:
+        with closing(Sea(tables, url=url, guarded=guarded)) as sea:
+            yield sea
+    finally:
+        server.drop(url)
+
+
+@pytest.fixture(scope="module")
+def sea_on_postgresql(postgresql: engines.PostgreSQL) -> Iterator[Sea]:
+    with at_sea(postgresql) as sea:
+        yield sea
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_storm_on_postgresql_breaks_no_promise_and_leaves_nothing_behind(
+    seed: int, sea_on_postgresql: Sea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain claims are taken there by the server's own function."""
+    granted = Counter[bool]()
+
+    def counted(tx: Tx, statement: Statement, values: Mapping[str, Any]) -> Any:
+        grants = called(tx, statement, values)
+        granted[grants] += 1
+        return grants
+
+    monkeypatch.setattr(turns, "called", counted)
+    storm = run(sea_on_postgresql, script(seed))
+    assert_enough(storm)
+    assert granted[True]
+    print(f"{storm.operations} operations, {storm.faults} faults, claims in one call: {dict(granted)}")
+
+
+def test_from_one_seed_both_engines_do_the_same(
+    sea: Sea, sea_on_postgresql: Sea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line by line, if claims are taken by the steps on both: what the function declines is a turn more."""
+    monkeypatch.setattr(twin, "ENGINES", frozenset())
+    one, other = (run(each, script(100)) for each in (sea, sea_on_postgresql))
+    assert one.story == other.story
+    assert one.acknowledged == other.acknowledged
+    assert one.cloud.struck == other.cloud.struck
+
+
+def test_a_function_that_looks_for_no_room_is_found_out(postgresql: engines.PostgreSQL) -> None:
+    """C1, where the constraint is gone too: the storm tells it from what the function wrote."""
+    plain = (MIGRATIONS / f"{FUNCTIONS[0]}.sql").read_text()
+    careless = plain.replace("<= capacity", "IS NOT NULL")
+    assert careless != plain
+    unbounded = metadata_without(lambda each: each.name == "c1_capacity")
+    with at_sea(postgresql, unbounded, guarded=False) as sea:
+        with sea.cloud.store.writer.begin() as tx:
+            tx.exec_driver_sql(careless)
+        assert found_out(sea, "raises the use of host", first=3).promise == "C1"

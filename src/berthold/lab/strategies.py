@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Constraint, MetaData, func, select
+from sqlalchemy import Constraint, MetaData, event, func, select
 
-from berthold.database import metadata
+from berthold.database import make_functions, metadata
 from berthold.ledger import schema, seats, view
 from berthold.ledger.store import Tx
 
@@ -22,11 +22,12 @@ GROUP_RULES = ("g1_", "g2_")
 
 
 def metadata_without(dropped: Callable[[Constraint], bool]) -> MetaData:
-    """All tables, without these constraints."""
+    """All tables and functions, without these constraints."""
     copy = MetaData()
     for table in metadata.sorted_tables:
         bare = table.to_metadata(copy)
         bare.constraints -= {each for each in bare.constraints if dropped(each)}
+    event.listen(copy, "after_create", make_functions)
     return copy
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -12,6 +13,8 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import MetaData
 
 from berthold.clock import Clock
+from berthold.database import metadata
+from berthold.lab.databases import CLOCK, Database, InMemory, OnServer, tell_time
 from berthold.ledger.store import Statement, Store, Tx
 from berthold.settings import Settings
 
@@ -53,6 +56,13 @@ class LabStore(Store):
         super().__init__(url, clock=clock, settings=settings)
         self.inline = True
         self.switching = False
+        self._tables = metadata
+        if self._on_server:
+            tell_time(self.writer, clock)
+
+    @property
+    def _on_server(self) -> bool:
+        return self.writer.dialect.name == "postgresql"
 
     async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self.switching:
@@ -66,24 +76,40 @@ class LabStore(Store):
 
     def make(self, tables: MetaData) -> None:
         """Make these tables. In memory what an empty database looks like is worked out once."""
+        self._tables = tables
+        if self._on_server:
+            with self.writer.begin() as connection:
+                connection.exec_driver_sql(CLOCK)
         if self.writer.url.database:
             tables.create_all(self.writer)
         elif empty := _EMPTY.get(tables):
-            self.connection().deserialize(empty)
+            self.database.restore(empty)
         else:
             tables.create_all(self.writer)
-            _EMPTY[tables] = self.connection().serialize()
+            _EMPTY[tables] = self.database.photograph()
 
     async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
         """In a transaction, so that a racer can be held between the statement and its commit."""
         return await self.write(called, statement, values)
 
+    @cached_property
+    def database(self) -> Database:
+        """What is looked at, photographed and set back."""
+        if self._on_server:
+            return OnServer(self.writer, self._tables)
+        return InMemory(self.connection())
+
     def connection(self) -> sqlite3.Connection:
-        """The one connection that everything is in."""
+        """In memory: the one connection that everything is in."""
         with self.writer.connect() as held:
             raw = held.connection.driver_connection
             assert isinstance(raw, sqlite3.Connection)
             return raw
+
+    def close(self) -> None:
+        if "database" in vars(self):
+            self.database.close()
+        super().close()
 
 
 def called(tx: Tx, statement: Statement, values: Mapping[str, Any]) -> Any:

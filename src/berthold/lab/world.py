@@ -343,7 +343,7 @@ class World:
 
     def photograph(self) -> tuple[Any, ...]:
         """Everything there is, to come back to with `restore`."""
-        ledger = self.store.connection().serialize()
+        ledger = self.store.database.photograph()
         chance = self.clock.chance().getstate()
         welcomes = {name: agent.welcome for name, agent in self.agents.items()}
         held = dict(self.leases), set(self.silent), self._conductor, welcomes
@@ -352,7 +352,7 @@ class World:
     def restore(self, photograph: tuple[Any, ...]) -> None:
         """Go back to it; planned faults are forgotten."""
         ledger, ground, chance, moment, held = photograph
-        self.store.connection().deserialize(ledger)
+        self.store.database.restore(ledger)
         self.store.bus.wake(["hosts"])
         for files, naming in (
             (self.companions.volumes.files, volume.files_named),

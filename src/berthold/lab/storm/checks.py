@@ -17,11 +17,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from berthold.companions import image, snapshots, volume
+from berthold.lab.databases import Look
 from berthold.lab.judge import Finding, Replay
 from berthold.lab.storm.cloud import Cloud
+from berthold.ledger import schema
 from berthold.ledger.audit import CHECKS, audit
 from berthold.moves.power import GUEST_AT_REST
 from berthold.moves.shelve import SHELVED_IMAGE
+
+# Every query of the audit at once: whether there is anything to be told.
+AUDIT = " UNION ALL ".join(f"SELECT 1 WHERE EXISTS ({check.sql.replace(':now', '?')})" for check in CHECKS)
+HISTORY = tuple(column.name for column in schema.history.columns)
+HISTORY_AFTER = f"SELECT {', '.join(HISTORY)} FROM history WHERE number > ? ORDER BY number"
+CLAIMS = "SELECT server_id, host_id, role FROM claim"
+IN_ERROR = "SELECT id, name FROM server WHERE condition = 'error' AND launched_at IS NOT NULL"
+UNDONE = (
+    "SELECT m.id, m.kind, s.name, s.condition FROM move m JOIN server s ON s.id = m.server_id"
+    " WHERE m.state = 'undone' AND m.kind <> 'create'"
+)
 
 
 @dataclass
@@ -51,6 +64,7 @@ class Watcher:
         if (changes := self.cloud.changes()) == self._seen:
             return []
         self._seen = changes
+        self.cloud.store.database.look_ahead(*self._looks(), *self.cloud.looks())
         found = [str(finding) for finding in self._judged()]
         found += self._guests()
         if self.audited:
@@ -60,14 +74,22 @@ class Watcher:
 
     # -- The ledger -----------------------------------------------------------------------
 
+    def _looks(self) -> Iterator[Look]:
+        """What is asked after each change."""
+        yield HISTORY_AFTER, self._number
+        yield (CLAIMS,)
+        if self.audited:
+            yield self._audit_now()
+            yield (IN_ERROR,)
+            yield (UNDONE,)
+
+    def _audit_now(self) -> Look:
+        return AUDIT, *[self.cloud.clock.now()] * AUDIT.count("?")
+
     def _audit(self) -> Iterator[str]:
-        connection = self.cloud.raw
-        present = {"now": self.cloud.clock.now()}
-        for check in CHECKS:
-            if connection.execute(check.sql, present if ":now" in check.sql else {}).fetchone():
-                rows = self.cloud.store.read_now(audit)
-                yield from (f"{row.promise}: {row.says}" for row in rows)
-                return
+        if self.cloud.select(*self._audit_now()):
+            rows = self.cloud.store.read_now(audit)
+            yield from (f"{row.promise}: {row.says}" for row in rows)
 
     def _judged(self) -> list[Finding]:
         """The history, as far as it is new."""
@@ -82,15 +104,9 @@ class Watcher:
         return self.ledger.findings[known:]
 
     def _undone_moves(self) -> Iterator[str]:
-        for server, name in self.cloud.select(
-            "SELECT id, name FROM server WHERE condition = 'error' AND launched_at IS NOT NULL"
-        ):
+        for server, name in self.cloud.select(IN_ERROR):
             yield f"M6: {name} ({server}) has run and is in ERROR"
-        rows = self.cloud.select(
-            "SELECT m.id, m.kind, s.name, s.condition FROM move m JOIN server s ON s.id = m.server_id"
-            " WHERE m.state = 'undone' AND m.kind <> 'create'"
-        )
-        for move, kind, name, condition in rows:
+        for move, kind, name, condition in self.cloud.select(UNDONE):
             if move in self._undone:
                 continue
             self._undone.add(move)
@@ -101,9 +117,7 @@ class Watcher:
 
     def _guests(self) -> list[str]:
         cloud = self.cloud
-        claims = {
-            (row[0], row[1]): row[2] for row in cloud.select("SELECT server_id, host_id, role FROM claim")
-        }
+        claims = {(row[0], row[1]): row[2] for row in cloud.select(CLAIMS)}
         guests = {
             (server, cloud.host_id(name)): state
             for name in cloud.agents
@@ -149,10 +163,8 @@ class Watcher:
 
 
 def _history_after(cloud: Cloud, number: int) -> Iterator[Mapping[str, Any]]:
-    found = cloud.raw.execute("SELECT * FROM history WHERE number > ? ORDER BY number", (number,))
-    names = [column[0] for column in found.description]
-    for values in found.fetchall():
-        row = dict(zip(names, values, strict=True))
+    for values in cloud.select(HISTORY_AFTER, number):
+        row = dict(zip(HISTORY, values, strict=True))
         yield {**row, "amounts": json.loads(row["amounts"])}
 
 
@@ -194,7 +206,7 @@ def _unfinished(cloud: Cloud) -> Iterator[str]:
 
 def _placed(cloud: Cloud, interrupted: set[str]) -> Iterator[str]:
     """Claims and guests are the same things, and both are what their servers say."""
-    claims = {(row[0], row[1]): row[2] for row in cloud.select("SELECT server_id, host_id, role FROM claim")}
+    claims = {(row[0], row[1]): row[2] for row in cloud.select(CLAIMS)}
     waiting = {row[0] for row in cloud.select("SELECT server_id FROM move WHERE state = 'waiting'")}
     conditions = dict(cloud.select("SELECT id, condition FROM server"))
     guests = {

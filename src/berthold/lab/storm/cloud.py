@@ -18,8 +18,9 @@ from sqlalchemy import MetaData
 
 from berthold.database import metadata
 from berthold.errors import Malformed, Stale, Unavailable, WrongState
+from berthold.lab.databases import Look
 from berthold.lab.furniture import add_network, add_volume
-from berthold.lab.storm.hosts import Hosts
+from berthold.lab.storm.hosts import EPOCHS, OPEN, Hosts
 from berthold.lab.world import Turn, with_settings
 from berthold.ledger import hosts, moves
 from berthold.moves import begin, together
@@ -77,8 +78,8 @@ class Mood:
 class Cloud(Hosts):
     """A world whose conductors and agents are many and act by turns."""
 
-    def __init__(self, tables: MetaData = metadata) -> None:
-        super().__init__(HOSTS, vcpus=VCPUS, memory_mb=MEMORY_MB, settings=SETTINGS, tables=tables)
+    def __init__(self, tables: MetaData = metadata, url: str = "sqlite://") -> None:
+        super().__init__(HOSTS, vcpus=VCPUS, memory_mb=MEMORY_MB, settings=SETTINGS, tables=tables, url=url)
         self.network = add_network(self)
         for number in range(3):
             add_volume(self, f"disk-{number}")
@@ -108,7 +109,7 @@ class Cloud(Hosts):
 
     def changes(self) -> tuple[int, int]:
         """Rises whenever anything is written, in the ledger or on the hosts."""
-        return self.raw.total_changes, self.ground.changes()
+        return self.store.database.changes(), self.ground.changes()
 
     def by(self) -> begin.By:
         """Some who ask may wait for a place instead of being refused (M7)."""
@@ -116,6 +117,10 @@ class Cloud(Hosts):
         return replace(super().by(), wait_s=patience)
 
     # -- Turns ----------------------------------------------------------------------------
+
+    def looks(self) -> list[Look]:
+        """What `turns` asks."""
+        return [(FREE, self.clock.now()), (EPOCHS,), (OPEN,)]
 
     def turns(self) -> list[Callable[[Random], object]]:
         """Whatever somebody could do now."""
@@ -176,7 +181,8 @@ class Cloud(Hosts):
 
     def take(self, conductor: Conductor, limit: int = 32) -> None:
         """The conductor leases what nobody works on."""
-        for lease in self.store.write_now(moves.take, conductor.name, self.settings.lease_s, limit):
+        taken = self.store.write_now(moves.take, conductor.name, self.settings.lease_s, limit)
+        for lease in sorted(taken, key=lambda each: each.move_id):  # each engine has an order of its own
             conductor.resting.discard(lease.move_id)
             conductor.held[lease] = None
 

@@ -20,6 +20,7 @@ from berthold.agent.faults import Died, Fault
 from berthold.agent.protocol import Answer, Ask, Fenced, Report, Take, Welcome
 from berthold.lab.world import World, now
 
+EPOCHS = "SELECT name, epoch FROM host ORDER BY name"
 OPEN = (
     "SELECT h.name, a.id, a.server_id, a.seq, a.verb FROM ask a JOIN host h ON h.id = a.host_id"
     " WHERE a.state = 'open'"
@@ -39,7 +40,6 @@ class Hosts(World):
 
     def nothing_in_hand(self) -> None:
         """The beginning of a run."""
-        self.raw = self.store.connection()
         self.struck: Counter[str] = Counter()
         self.planned: list[tuple[str, Fault]] = []
         self.hands: dict[str, dict[str, InHand]] = {name: {} for name in self.agents}
@@ -51,7 +51,7 @@ class Hosts(World):
 
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """A look at the ledger's tables, quicker than a transaction."""
-        return self.raw.execute(query, values).fetchall()
+        return self.store.database.select(query, *values)
 
     def wake(self, move_id: str) -> None:
         """Something that was asked for the move was answered."""
@@ -64,8 +64,7 @@ class Hosts(World):
 
     def can_act(self) -> list[str]:
         """Hosts whose agent has something to do, or an epoch that is over."""
-        epochs = self.select("SELECT name, epoch FROM host ORDER BY name")
-        able = {name for name, epoch in epochs if self.welcome(name).epoch != epoch}
+        able = {name for name, epoch in self.select(EPOCHS) if self.welcome(name).epoch != epoch}
         busy = {name: self._busy(name) for name in self.agents}
         for name, ask, server, seq, verb in self.select(OPEN):
             held = self.hands[name].get(server)

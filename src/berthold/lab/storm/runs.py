@@ -65,10 +65,10 @@ class Sea:
     """Where storms begin: a furnished cloud and its photograph. `guarded` false: a ledger that lost
     what keeps its promises, where only the judge and the guests are believed."""
 
-    def __init__(self, tables: MetaData = metadata, *, guarded: bool = True) -> None:
+    def __init__(self, tables: MetaData = metadata, *, url: str = "sqlite://", guarded: bool = True) -> None:
         self.guarded = guarded
         with capture_logs():
-            self.cloud = Cloud(tables)
+            self.cloud = Cloud(tables, url)
             furnish(self.cloud)
             self.cloud.settle()
         self._photograph = self.cloud.photograph()

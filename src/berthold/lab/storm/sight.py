@@ -58,7 +58,7 @@ def look(cloud: Cloud) -> Sight:
     servers = cloud.select(
         "SELECT s.id, s.name, s.condition, s.group_id,"
         " (SELECT host_id FROM claim c WHERE c.server_id = s.id AND c.role = 'home'),"
-        " m.id, m.kind, m.state, s.volumes <> '[]', m.group_move_id IS NOT NULL"
+        " m.id, m.kind, m.state, CAST(s.volumes AS TEXT) <> '[]', m.group_move_id IS NOT NULL"
         " FROM server s LEFT JOIN move m ON m.server_id = s.id"
         " AND m.state IN ('running','undoing','waiting','stuck')"
         " WHERE s.condition <> 'deleted' ORDER BY s.name, s.id"
