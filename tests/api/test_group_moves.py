@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from by_hand import step_until, under_way
+
 MEMBERS = ("db-1", "db-2")
 
 
@@ -161,3 +163,39 @@ def test_a_group_that_moves_takes_nobody_in_and_is_shown_as_ever(cloud: Any, gro
     assert "is moving" in fault(cloud.post("/servers", body, "ann", "2.96"), 409)
     one = servers(cloud)[0]["id"]
     assert "berthold group move" in fault(cloud.act(one, "os-stop"), 409)
+
+
+def wait(cloud: Any, group: str, seconds: str) -> Any:
+    body, headers = {"move": {"host": "node2"}}, {"Berthold-Wait": seconds}
+    path = f"/v2.1/os-server-groups/{group}/action"
+    return cloud.send("POST", path, "admin", "2.96", body, headers=headers)
+
+
+def test_a_group_waits_for_room_if_its_request_says_so(cloud: Any, group: str, fault: Any) -> None:
+    big = cloud.flavor("104", vcpus=3)
+    old = cloud.server("old", flavorRef=big)
+    cloud.delete(f"/servers/{old}", "admin")
+    step_until(cloud.world, under_way(cloud.world, old), "let volumes go")
+    assert "No valid host was found" in fault(wait(cloud, group, "0"), 409)
+    fault(wait(cloud, group, "soon"), 400)
+    answer = wait(cloud, group, "120")
+    assert answer.status == 202
+    shown = answer.json["group_move"]
+    assert (shown["status"], shown["source_host"], shown["target_host"]) == ("waiting", "node1", None)
+    assert [member["status"] for member in shown["members"]] == ["waiting"]
+    assert "waits for a host already" in fault(act(cloud, group, {"move": None}), 409)
+    cloud.world.settle()
+    shown = look(cloud, group)
+    assert (shown["status"], shown["target_host"], shown["reason"]) == ("done", "node2", None)
+    assert {s["OS-EXT-SRV-ATTR:host"] for s in servers(cloud)} == {"node2"}
+
+
+def test_a_group_that_waited_in_vain_says_why(cloud: Any, group: str) -> None:
+    one = servers(cloud)[0]["id"]
+    assert cloud.act(one, "reboot", {"type": "SOFT"}).status == 202
+    assert wait(cloud, group, "60").json["group_move"]["status"] == "waiting"
+    assert act(cloud, group, {"back": None}).status == 202
+    cloud.world.settle()
+    shown = look(cloud, group)
+    assert (shown["status"], shown["reason"]) == ("refused", "it was aborted")
+    assert {s["OS-EXT-SRV-ATTR:host"] for s in servers(cloud)} == {"node1"}

@@ -10,6 +10,7 @@ import pytest
 from berthold.cli import group_move
 from berthold.lab.world import World
 from berthold.ledger import hosts
+from berthold.moves import begin
 from commands import Berthold
 
 
@@ -105,6 +106,21 @@ def test_whoever_watches_sees_a_held_group_until_all_of_it_stands_still(
     assert ran.text.count("on node2  arrived") == 1
 
 
+def test_a_group_waits_until_its_members_have_nothing_else_to_do(
+    berthold: Berthold, data: Path, world: World, group: str
+) -> None:
+    one = next(row["id"] for row in world.rows("server") if row["name"] == "db-1")
+    world.store.write_now(begin.begin, "reboot", one, world.by(), {})
+    ran = berthold("group", "move", group, "--data", data)
+    assert (ran.status, "the reboot of db-1" in ran.error) == (1, True)
+    ran = berthold("group", "move", group, "--wait", "60", "--data", data)
+    assert (ran.status, ran.error) == (0, "")
+    assert "node1 -> ?: waiting" in ran.line("Group move")
+    world.settle()
+    ran = berthold("group", "move", group, "--show", "--data", data)
+    assert ran.line("Group move").endswith("node1 -> node2: done")
+
+
 def test_no_host_for_all_is_told_host_by_host(
     berthold: Berthold, data: Path, world: World, group: str
 ) -> None:
@@ -125,6 +141,7 @@ def test_no_host_for_all_is_told_host_by_host(
         (("--to", "node9"), "node9 could not be found"),
         (("--to", "node1"), "can't be the same"),
         (("--to", "node2", "--back"), "Only one of"),
+        (("--wait", "9", "--show"), "--wait goes with"),
         (("--resume",), "was never moved"),
         (("--show",), "was never moved"),
     ],

@@ -14,7 +14,7 @@ import pytest
 from berthold.lab.judge import judge
 from berthold.lab.world import World
 from berthold.ledger import hosts
-from berthold.moves import begin, group_status, together
+from berthold.moves import begin, group_status, group_waiting, together
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Ask, Park
 from by_hand import lose, under_way
@@ -57,6 +57,19 @@ def go(world: World, server: str | None) -> str:
     """The group is on its way; the part of `server`."""
     assert server is not None
     world.store.write_now(together.begin, group_of(world), world.by(), world.host_id(THERE))
+    return under_way(world, server)
+
+
+def looking(world: World, server: str | None) -> str:
+    """web-1 looks for a host for all, since the other was busy when they were asked to go."""
+    assert server is not None
+    busy = world.store.write_now(begin.begin, "reboot", other(world, server), world.by(), {})
+    world.patience = 60.0
+    world.store.write_now(group_waiting.ask, group_of(world), world.by(), THERE)
+    world.patience = 0.0
+    while busy in world.unfinished():
+        world.step(busy)
+        world.obey(HERE)
     return under_way(world, server)
 
 
@@ -112,6 +125,7 @@ def say(world: World, word: str) -> None:
 
 
 PLAYS = (
+    Play("group places", "group-places", prepared(), looking),
     Play("group live", "group-live-migration", prepared(), go),
     Play("group live, back", "group-live-migration", prepared(), held_by_other),
     Play("group cold", "group-migration", prepared(stopped=True), go),
@@ -173,7 +187,7 @@ def test_a_line_goes_wrong(play: str, line: int, mishap: str) -> None:
         above, idle = line < scene.play.book.no_return, scene.play.book.lines[line].name in scene.play.idle
         if above and mishap in FAILS_FOR_GOOD and not idle:
             assert status(scene) == "held"
-        ended = "returned" if status(scene) == "returned" else "done"
+        ended = status(scene) if status(scene) in ("returned", "refused") else "done"
         finish(scene, "back" if ended == "returned" else "forward")
         assert status(scene) == ended
 

@@ -159,6 +159,7 @@ EVENTS = {
     "attach-interface": ["compute_attach_interface"],
     "detach-interface": ["compute_detach_interface"],
     # Of a whole group each member tells what it does, and nobody schedules it.
+    "group-places": [],
     "group-arrival": [],
     "group-return": [],
 }

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -79,6 +80,22 @@ def test_the_migrations_make_what_the_schema_says(bare_url: str, database_url: s
     assert declared - migrated == set()
     names = {str(fact[0]) for fact in migrated}
     assert set(metadata.tables) <= names
+
+
+def test_a_table_that_is_made_anew_keeps_its_rows(bare_url: str) -> None:
+    """0013 makes the table of group moves anew."""
+    columns = "id, group_id, source_id, target_id, goal_id, state, request_id, user_id, project_id"
+    with engines.connected(bare_url) as connection:
+        config = database.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0012")
+        sql = f"INSERT INTO group_move ({columns}, created_at, updated_at) VALUES"
+        connection.exec_driver_sql(f"{sql} ('v', 'g', 'h1', 'h2', 'h2', 'moving', 'r', 'u', 'p', 1, 2)")
+        connection.commit()
+    upgrade(bare_url)
+    with engines.connected(bare_url) as connection:
+        (row,) = connection.exec_driver_sql(f"SELECT {columns}, updated_at FROM group_move").fetchall()
+    assert tuple(row) == ("v", "g", "h1", "h2", "h2", "moving", "r", "u", "p", 2)
 
 
 def test_alembic_sees_no_difference_either(bare_url: str) -> None:

@@ -151,6 +151,8 @@ def group_move(group: str = "gone", target: str = "h2", goal: str = "h2", state:
 TOGETHER = (
     Escape("g2_one_group_move", "a second move of the group", group_move("pair")),
     Escape("g2_one_group_move", "a second while the first settles", group_move("pair", state="settling")),
+    Escape("g2_one_group_move", "a second that waits for a host", group_move("pair", state="waiting")),
+    Escape("g2_group_target", "to nowhere", "UPDATE group_move SET target_id = NULL WHERE id = 'v1'"),
     Escape("g2_group_moves_away", "to where it is", group_move(target="h1", goal="h1")),
     Escape("g2_group_goal", "to a third host", group_move(goal="h0")),
     Escape("group_move_state", "an unknown state", group_move(state="parked")),

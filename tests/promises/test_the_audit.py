@@ -254,6 +254,16 @@ PLANTS = (
         ),
     ),
     Plant(
+        "M7",
+        "group move {id} waits for a host, and server {server_id} holds {host_id} ({role}) for it",
+        {"id": "v1", "server_id": "x", "host_id": "h2", "role": "target"},
+        (
+            *together("pair", "waiting", "x"),
+            "INSERT INTO group_place VALUES ('pair', 'next', 'h2')",
+            *standing("x", "h2", "target", "'affinity', 'pair', NULL, 'h2'"),
+        ),
+    ),
+    Plant(
         "Q1",
         "project {id} counts {instances} instances, {cores} cores, {ram} MiB; it has {i}, {c}, {r}",
         {"id": ledger_world.PROJECT, "instances": 6, "cores": 7, "i": 6, "c": 6},

@@ -1,7 +1,7 @@
 """Whole-group moves: all members of an affinity group go to one new host, or none does.
 
 An extension: no other API of OpenStack has it. 202 means that every member holds its place on the
-new host; 409 says why none does.
+new host, or, if the request may wait (`Berthold-Wait`), that the group waits for one; 409 says why not.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from berthold.settings import Settings
 
 Json = dict[str, Any]
 # Where a request may say for how long its move may wait for a place, and how long that is at most.
-BEGINS_MOVES = frozenset({"/servers", "/servers/{server_id}/action"})
+BEGINS_MOVES = frozenset({"/servers", "/servers/{server_id}/action", "/os-server-groups/{group_id}/action"})
 WAIT_MAX = int(Settings.wait_max_s)
 REF = "#/components/schemas/{name}"
 

@@ -27,12 +27,27 @@ from berthold.settings import Settings
 LOOK_AGAIN_S = 0.5
 # After so many looks at which nothing had changed it is said what is waited for.
 QUIET_LOOKS = 10
-COLOURS = {"held": "bold red", "done": "green", "returned": "green", "arrived": "green"}
+COLOURS = {
+    "held": "bold red",
+    "refused": "bold red",
+    "done": "green",
+    "returned": "green",
+    "arrived": "green",
+}
 
 Group = Annotated[str, typer.Argument(metavar="ID", help="The group's id: berthold group list.")]
 To = Annotated[str | None, typer.Option("--to", help="The new host; otherwise the best one.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Let what is held go on to the new host.")]
 Back = Annotated[bool, typer.Option("--back", help="Take all back to where they came from.")]
+Wait = Annotated[
+    int,
+    typer.Option(
+        "--wait",
+        min=0,
+        max=int(Settings.wait_max_s),
+        help="For how many seconds the group may wait, if only others on the move are in its way.",
+    ),
+]
 Show = Annotated[bool, typer.Option("--show", help="Change nothing; only say how far it is.")]
 Follow = Annotated[bool, typer.Option("--watch", help="Show how far it is until it ends or needs you.")]
 
@@ -42,6 +57,7 @@ def move(
     to: To = None,
     resume: Resume = False,
     back: Back = False,
+    wait: Wait = 0,
     show: Show = False,
     watch: Follow = False,
     database_url: options.Database = None,
@@ -53,34 +69,39 @@ def move(
     live, stopped ones with their disks. No member gives up its old place
     before the last has arrived; so if one cannot go on, the group is held, and
     --resume or --back finishes it. A member whose host is fenced is made anew
-    on the other one. Exits with 1 if the group is held.
+    on the other one. With --wait a group that finds no host, or whose members
+    are busy, waits where it is, and --back ends that. Exits with 1 if the group
+    is held or was given no host.
 
     Examples:
 
-      berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --to node7
+      berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --to node7 --wait 600
 
       berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --back --watch
     """
-    if sum((to is not None, resume, back, show)) > 1:
-        raise Wrong("Only one of --to, --resume, --back and --show can be meant.")
+    if sum((to is not None or wait > 0, resume, back, show)) > 1:
+        raise Wrong(
+            "Only one of --to, --resume, --back and --show can be meant; --wait goes with --to or none."
+        )
     with opened(database_url, data) as store:
         try:
             row = store.read_now(reading.group, group, None)
             if not show:
-                _ask(store, row, to, together.forward if resume else together.back if back else None)
+                _ask(store, row, to, wait, together.forward if resume else together.back if back else None)
             seen = _follow(store, group) if watch else store.read_now(group_status.look, group)
         except NoValidHost as nowhere:
             raise Wrong(nowhere.message, "\n".join(by_host(nowhere.reasons))) from nowhere
         except (Malformed, NotFound, Refused, WrongState) as failure:
             raise Wrong(failure.message) from failure
     _print(seen)
-    raise typer.Exit(1 if seen["status"] == "held" else 0)
+    raise typer.Exit(1 if seen["status"] in ("held", "refused") else 0)
 
 
 def _ask(
-    store: Store, group: reading.Row, host: str | None, word: Callable[[Tx, str, By], str] | None
+    store: Store, group: reading.Row, host: str | None, wait: int, word: Callable[[Tx, str, By], str] | None
 ) -> None:
-    by = By("operator", group["project_id"], f"req-{SystemClock().new_id()}", is_admin=True)
+    request = f"req-{SystemClock().new_id()}"
+    by = By("operator", group["project_id"], request, is_admin=True, wait_s=wait)
     if word is not None:
         store.write_now(word, group["id"], by)
         return
@@ -117,9 +138,11 @@ def _what_for(tx: Tx, seen: dict[str, Any]) -> list[str]:
 
 
 def _print(seen: dict[str, Any]) -> None:
-    way = f"{seen['source']} -> {seen['target']}"
+    way = f"{seen['source']} -> {seen['target'] or '?'}"
     status = (seen["status"], COLOURS.get(seen["status"], "bold"))
     out.print(Text.assemble(f"Group move {seen['id']}, {way}: ", status))
+    if seen["reason"]:
+        out.print(Text(f"  {seen['reason']}"))
     for member in seen["members"]:
         status = (member["status"], COLOURS.get(member["status"], ""))
         where = f"on {member['host']}" if member["host"] else "on no host"

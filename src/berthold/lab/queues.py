@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berthold.lab.racers import Racer, creating, stepping
+from berthold.lab.racers import Racer, beginning, creating, deleting_group, stepping
 from berthold.lab.scenarios import (
     Racers,
     Results,
@@ -18,8 +18,9 @@ from berthold.lab.scenarios import (
     nobody_in_error,
     placed_by,
 )
-from berthold.lab.whole_groups import against, ends_in, giving_up, on_the_way
-from berthold.lab.world import World
+from berthold.lab.whole_groups import against, ends_in, giving_up, on_the_way, saying, settled
+from berthold.lab.world import LARGE, PROJECT, USER, World
+from berthold.moves import begin, group_waiting, together
 
 PATIENCE_S = 60.0
 PLACED, WAITS, TOLD_NO = "placed", "waits", "told no"
@@ -102,6 +103,61 @@ def joining(group: str, servers: list[str]) -> Racer:
     return creating("web-3", group, patience=PATIENCE_S)
 
 
+# -- A whole group waits ------------------------------------------------------------------
+
+
+def leading(world: World, group: str) -> str:
+    """The group waits for a host; the move of the member that does so for all."""
+    by = begin.By(USER, PROJECT, f"req-{group}", wait_s=PATIENCE_S)
+    whole = world.store.write_now(group_waiting.ask, group, by, None)
+    (lead,) = [row["id"] for row in world.moves() if row["group_move_id"] == whole]
+    return str(lead)
+
+
+def group_and_late(world: World) -> Racers:
+    """Room comes free for which a whole group waits; somebody who came later wants it too, and may wait."""
+    large = {**LARGE, "ram": 512}
+    old = world.boot("old", flavor={**large, "vcpus": 4})
+    group, _ = members(world, 2, "affinity")
+    leaving = at_line(world, world.delete(old), "bury")
+    lead = leading(world, group)
+    world.step(lead)
+    world.patience = PATIENCE_S
+    late = world.create("late", flavor={**large, "vcpus": 3})
+    (begun,) = [row["id"] for row in world.moves() if row["server_id"] == late]
+    world.lease(leaving)
+    return {"leaver": stepping(leaving), **placed_by(world, lead, begun)}
+
+
+def the_group_first(world: World, results: Results) -> list[str]:
+    found = places(world)
+    wrong = [f"{found}, {dict(results)}"] if found.get("late") != WAITS else []
+    return wrong + in_the_end(world) + settled(world, results)
+
+
+def looking_for_all(other: Callable[[str, list[str]], Racer]) -> Callable[[World], Racers]:
+    """There is a host for a group that waits, and as its places are claimed something else is asked for."""
+
+    def stage(world: World) -> Racers:
+        group, servers = members(world, 2, "affinity")
+        lead = leading(world, group)
+        leader = world.move(lead)["server_id"]
+        (follower,) = set(servers) - {leader}
+        return {**placed_by(world, lead), "other": other(group, [leader, follower])}
+
+    return stage
+
+
+def two_groups(world: World) -> Racers:
+    """Two groups of one, each of which fills its host and wants the other's."""
+    leads = []
+    for _ in range(2):
+        group = world.group("affinity")
+        world.boot(f"web-{group}", group, flavor={**LARGE, "vcpus": 4, "ram": 512})
+        leads.append(group)
+    return placed_by(world, *(leading(world, group) for group in leads))
+
+
 def joined(*allowed: tuple[str, str]) -> Callable[[World, Results], list[str]]:
     """(group move, new member) as they may end; then the member lives where the group does."""
 
@@ -172,6 +228,38 @@ QUEUES = (
         2,
         giving_up(joining),
         joined(("done", "running"), ("done", "done")),
+        False,
+    ),
+    Scenario(
+        "room comes free for a whole group, the next one waits", 2, group_and_late, the_group_first, False
+    ),
+    Scenario("two groups that want each other's host", 2, two_groups, comes_to(WAITS, TOLD_NO), False),
+    Scenario(
+        "a host for a whole group while a member reboots",
+        2,
+        looking_for_all(lambda group, servers: beginning("reboot", servers[1])),
+        settled,
+        False,
+    ),
+    Scenario(
+        "a host for a whole group while it is taken back",
+        2,
+        looking_for_all(lambda group, servers: saying(together.back, group)),
+        settled,
+        False,
+    ),
+    Scenario(
+        "a host for a whole group while the member is deleted that waits for all",
+        2,
+        looking_for_all(lambda group, servers: beginning("delete", servers[0])),
+        settled,
+        False,
+    ),
+    Scenario(
+        "a host for a whole group while the group is deleted",
+        2,
+        looking_for_all(lambda group, servers: deleting_group(group)),
+        settled,
         False,
     ),
 )

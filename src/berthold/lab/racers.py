@@ -39,6 +39,20 @@ def moving(kind: str, server: str, upto: str | None = None, **wish: Any) -> Race
     return race
 
 
+def beginning(kind: str, server: str) -> Racer:
+    """Ask for a move of the server, with which nobody goes on."""
+
+    async def race(world: World) -> str:
+        by = begin.By(USER, PROJECT, f"req-{kind}-{server}")
+        try:
+            await world.store.write(begin.begin, kind, server, by, {})
+        except Failure as no:
+            return type(no).__name__
+        return "begun"
+
+    return race
+
+
 def asking(f: Callable[..., str], server: str, upto: str | None = None, **more: Any) -> Racer:
     """The same for a move with a beginning of its own: `f(tx, server, by, **more)` begins it."""
 

@@ -209,6 +209,14 @@ CHECKS = (
             WHERE m.state <> 'running'""",
     ),
     Check(
+        "M7",
+        "group move {id} waits for a host, and server {server_id} holds {host_id} ({role}) for it",
+        f"""SELECT v.id, c.server_id, c.host_id, c.role FROM group_move v
+             JOIN move m ON m.group_move_id = v.id AND m.state IN {UNFINISHED}
+             JOIN claim c ON c.server_id = m.server_id AND c.role IN ('target','source')
+            WHERE v.state = 'waiting'""",
+    ),
+    Check(
         "Q1",
         "project {id} counts {instances} instances, {cores} cores, {ram} MiB; it has {i}, {c}, {r}",
         """SELECT p.id, p.instances, p.cores, p.ram, coalesce(s.i, 0) AS i, coalesce(s.c, 0) AS c, coalesce(s.r, 0) AS r

@@ -2,7 +2,8 @@
 
 What a row means, and what is done about it, is in `berthold.moves.together`. A group is on one
 such move at a time, which its row names from the transaction in which all places are claimed
-to the one in which the last claim on the host it leaves is given up; until then nobody joins.
+to the one in which the last claim on the host it leaves is given up; until then nobody new gets a
+place in it. A row that waits (M7) is named by nobody: its group is at rest, and open to all.
 
 Locks: the group before its group move, that before the moves of its members.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import case, exists, select, text, update
+from sqlalchemy import case, select, text, update
 
 from berthold.errors import NotFound, Refused
 from berthold.ledger import schema, seats
@@ -23,46 +24,62 @@ move = schema.move
 
 # Whoever sees to group moves (`moves.together.tend`) is woken by this.
 TOPIC = "group-moves"
-UNDER_WAY = ("moving", "settling")
+UNDER_WAY = ("waiting", "moving", "settling")
 
 
 def begin(
-    tx: Tx,
-    *,
-    group_id: str,
-    source_id: str,
-    target_id: str,
-    request_id: str,
-    user_id: str,
-    project_id: str,
+    tx: Tx, *, group_id: str, source_id: str, target_id: str, waited: str | None = None, **who: str
 ) -> str:
     """The whole group is on its way from the one host to the other; the group move's id. Holds the group.
 
-    The caller claims a place on the target for every member in the same transaction. Raises
-    `Refused` G2 while the group moves already.
+    The caller claims a place on the target for every member in the same transaction. `waited`: the
+    group move that has waited for this; else `who` (request_id, user_id, project_id) asks for a new one.
+    Raises `Refused` G2 while the group is on another.
     """
-    new, present = clock_of(tx).new_id(), moment(tx)
-    seats.begin_moving(tx, group_id, new)
-    mine = (group_move.c.group_id == group_id) & group_move.c.state.in_(UNDER_WAY)
-    if tx.execute(select(exists().where(mine))).scalar():
+    whole = waited or clock_of(tx).new_id()
+    seats.begin_moving(tx, group_id, whole)
+    _must_be_the_only_one(tx, group_id, but=waited)
+    ends = {"source_id": source_id, "target_id": target_id, "goal_id": target_id}
+    if waited is None:
+        _insert(tx, id=whole, group_id=group_id, state="moving", **ends, **who)
+    elif hold(tx, waited)["state"] == "waiting":
+        change(tx, waited, state="moving", **ends)
+    else:
+        raise Refused("G2", "the group does not wait any more")
+    return whole
+
+
+def wait(tx: Tx, *, group_id: str, source_id: str, wish: Mapping[str, Any], **who: str) -> str:
+    """The whole group waits for a host (M7), as its `wish` says; the group move's id. Nothing is claimed,
+    and the group stays open. Holds the group. Raises `Refused` G2 while the group is on another."""
+    seats.hold(tx, group_id)
+    seats.must_stand(tx, group_id)
+    _must_be_the_only_one(tx, group_id)
+    new = clock_of(tx).new_id()
+    ends = {"source_id": source_id, "target_id": None, "goal_id": source_id}
+    _insert(tx, id=new, group_id=group_id, state="waiting", wish=dict(wish), **ends, **who)
+    return new
+
+
+def _must_be_the_only_one(tx: Tx, group_id: str, but: str | None = None) -> None:
+    """The caller holds the group."""
+    mine = select(group_move.c.state).where(
+        group_move.c.group_id == group_id,
+        group_move.c.state.in_(UNDER_WAY),
+        group_move.c.id != (but or ""),
+    )
+    state = tx.execute(mine).scalar()
+    if state == "waiting":
+        raise Refused("G2", "the group waits for a host already")
+    if state is not None:
         # Its members have settled, and nobody has yet seen that it is done.
         raise Refused("G2", "the group has just arrived; try again in a moment", wait=True)
-    row = {
-        "id": new,
-        "group_id": group_id,
-        "source_id": source_id,
-        "target_id": target_id,
-        "goal_id": target_id,
-        "state": "moving",
-        "request_id": request_id,
-        "user_id": user_id,
-        "project_id": project_id,
-        "created_at": present,
-        "updated_at": present,
-    }
-    tx.execute(group_move.insert(), row)
+
+
+def _insert(tx: Tx, **columns: Any) -> None:
+    present = moment(tx)
+    tx.execute(group_move.insert(), {**columns, "created_at": present, "updated_at": present})
     announce(tx, TOPIC)
-    return new
 
 
 def hold(tx: Tx, group_move_id: str) -> Mapping[str, Any]:
@@ -111,7 +128,8 @@ def change(tx: Tx, group_move_id: str, **columns: Any) -> None:
 
 
 def scatter(tx: Tx, group_id: str) -> None:
-    """G4: the group, whose row is held, is deleted; its members' moves end one by one."""
+    """G4: the group, whose row is held, is deleted; its members' moves end one by one, and nobody waits
+    for a host for all any more."""
     mine = update(group_move).where(group_move.c.group_id == group_id, group_move.c.state.in_(UNDER_WAY))
     if tx.execute(mine.values(state="scattered", updated_at=moment(tx)).returning(group_move.c.id)).first():
         announce(tx, TOPIC)

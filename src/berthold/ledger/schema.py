@@ -293,6 +293,7 @@ Index("server_of_group", server.c.group_id)
 # A group that moves as a whole (G2): every member of an affinity group goes from `source_id` to
 # `target_id` and holds both until the last has arrived at `goal_id`, which is the one or, on the way
 # back, the other. Each member's part is a move that names this row. Written by ledger/group_moves.py.
+#   waiting    no host would do yet (M7): nothing is claimed, and one member's move stands in the queue
 #   moving     its members are on their way, or wait for the others, or for an operator
 #   settling   all have arrived: what they held on the other host is given up
 #   scattered  the group was deleted (G4): each member's move ends by itself
@@ -302,26 +303,28 @@ group_move = Table(
     words("id", primary_key=True),
     words("group_id"),
     words("source_id"),
-    words("target_id"),
+    words("target_id", nullable=True),  # none while it waits, or if it was never granted one
     words("goal_id"),
     words("state"),
+    document("wish"),  # of one that may wait: what was asked for
     words("request_id"),
     words("user_id"),
     words("project_id"),
     moment("created_at"),
     moment("updated_at"),
-    CheckConstraint("state IN ('moving','settling','scattered','done')", name="group_move_state"),
+    CheckConstraint("state IN ('waiting','moving','settling','scattered','done')", name="group_move_state"),
     # G2: a group that moves goes to one other host, and heads for that or back.
+    CheckConstraint("target_id IS NOT NULL OR state NOT IN ('moving','settling')", name="g2_group_target"),
     CheckConstraint("source_id <> target_id", name="g2_group_moves_away"),
     CheckConstraint("goal_id = source_id OR goal_id = target_id", name="g2_group_goal"),
 )
-# G2: a group is on one move at a time.
+# G2: a group is on one move at a time, or waits for one.
 Index(
     "g2_one_group_move",
     group_move.c.group_id,
     unique=True,
-    postgresql_where=text("state IN ('moving','settling')"),
-    sqlite_where=text("state IN ('moving','settling')"),
+    postgresql_where=text("state IN ('waiting','moving','settling')"),
+    sqlite_where=text("state IN ('waiting','moving','settling')"),
 )
 Index("group_move_of_group", group_move.c.group_id, group_move.c.created_at)
 Index(

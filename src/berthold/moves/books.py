@@ -12,6 +12,7 @@ from berthold.moves.group_move import (
     GROUP_EVACUATION,
     GROUP_LIVE_MIGRATION,
     GROUP_MIGRATION,
+    GROUP_PLACES,
     GROUP_RETURN,
 )
 from berthold.moves.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
@@ -44,6 +45,7 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         CONFIRM_RESIZE,
         REVERT_RESIZE,
         EVACUATION,
+        GROUP_PLACES,
         GROUP_LIVE_MIGRATION,
         GROUP_MIGRATION,
         GROUP_EVACUATION,

@@ -58,8 +58,8 @@ class Asked:
 
 
 def place_of(book: Playbook) -> Place | None:
-    """The line at which a playbook chooses a host, if it does."""
-    return next((line for line in book.lines if isinstance(line, Place)), None)
+    """The line at which a playbook chooses a host for its server, if it does."""
+    return next((line for line in book.lines if isinstance(line, Place) and not line.whole), None)
 
 
 # -- Who asks -----------------------------------------------------------------------------

@@ -6,6 +6,8 @@
 
     all have arrived:   discard the other host ─ release it
 
+    before, if the group waits for a host:   claim places, done by one member's move for all
+
 The way back is the same list with source and target exchanged: both hosts stay claimed until all
 have arrived, so a member can always turn round. A running member is sent alive; of a stopped one
 the disk is copied, once; one whose host is fenced is made anew on the other, as by an evacuation.
@@ -18,6 +20,8 @@ Promises:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from berthold.ledger import claims
 from berthold.ledger.store import Tx
 from berthold.moves import steps
@@ -28,6 +32,7 @@ from berthold.moves.playbook import (
     Call,
     Errand,
     Park,
+    Place,
     Playbook,
     PointOfNoReturn,
     Scene,
@@ -35,6 +40,20 @@ from berthold.moves.playbook import (
     source,
     target,
 )
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a member goes: the kind of its move, its playbook, and what Nova calls that."""
+
+    kind: str
+    playbook: str
+    action: str
+
+
+ALIVE = Way("live-migration", "group-live-migration", "live-migration")
+COLD = Way("migration", "group-migration", "migrate")
+ANEW = Way("evacuation", "group-evacuation", "evacuate")
 
 WAITS_TO_GO = Park("wait to go", task="migrating", migration="queued")
 WAITS_FOR_ALL = Park("wait for all", task="migrating", migration="post-migrating")
@@ -64,6 +83,13 @@ def release_elsewhere(tx: Tx, scene: Scene) -> None:
     for claim in scene.claims_in("target", "source"):
         steps.give_up(tx, scene, claim)
 
+
+# It never comes to its end: once every member has its place this is a part like the others'.
+GROUP_PLACES = Playbook(
+    "group-places",
+    Place("claim places", whole=True, task="migrating", migration="queued"),
+    PointOfNoReturn("every member has its place"),
+)
 
 GROUP_LIVE_MIGRATION = Playbook(
     "group-live-migration",

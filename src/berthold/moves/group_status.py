@@ -17,14 +17,15 @@ Row = Mapping[str, Any]
 # What a part is called that does not work or wait for the group any more.
 OVER = {"done": "done", "superseded": "deleted", "undone": "done"}
 # Words of a group move that has ended, or that only an operator gets on.
-AT_REST = frozenset({"held", "done", "returned"})
+AT_REST = frozenset({"held", "done", "returned", "refused"})
 # Words of a member that is not where it goes, and needs nobody to get there.
 IN_MOTION = frozenset({"moving", "turning back", "settling"})
 
 
 def look(tx: Tx, group_id: str) -> dict[str, Any]:
     """The group's move that is under way, or the last one: its row, `status`, the hosts' names as `source`
-    and `target`, and its `members`. Raises `NotFound` if it was never moved as a whole."""
+    and `target`, its `members`; and the `reason`, if it waits for a host or was given none. Raises
+    `NotFound` if it was never moved as a whole."""
     whole = group_moves.latest(tx, group_id)
     if whole is None:
         raise NotFound(f"Instance group {group_id} was never moved as a whole.")
@@ -33,6 +34,7 @@ def look(tx: Tx, group_id: str) -> dict[str, Any]:
     return {
         **whole,
         "status": status_of(whole, parts),
+        "reason": _reason(whole, parts) if whole["target_id"] is None else None,
         "source": names.get(whole["source_id"]),
         "target": names.get(whole["target_id"]),
         "members": [_member(tx, whole, part) for part in parts],
@@ -46,8 +48,10 @@ def is_at_rest(seen: Mapping[str, Any]) -> bool:
 
 
 def status_of(whole: Row, parts: list[Row]) -> str:
-    """moving or returning; held while a member cannot go on, or not settle; settling; done or returned;
-    scattered."""
+    """waiting for a host; moving or returning; held while a member cannot go on, or not settle; settling;
+    done or returned; refused if there was no host; scattered."""
+    if whole["state"] == "done" and whole["target_id"] is None:
+        return "refused"
     returns = whole["goal_id"] == whole["source_id"]
     if whole["state"] == "done":
         return "returned" if returns else "done"
@@ -60,8 +64,24 @@ def status_of(whole: Row, parts: list[Row]) -> str:
     return "returning" if returns else "moving"
 
 
+def _reason(whole: Row, parts: list[Row]) -> str:
+    """For what a group waits that has no host, or why it has none, as the member says that waits for all."""
+    last = parts[-1] if parts else None
+    if last is not None and last["state"] in moves.WORKED_ON:
+        waits = last["facts"].get("waits", {}).get("message")
+        return str(last["failure"].get("message") or waits or "It looks for a host")
+    if whole["state"] == "waiting":
+        return "It looks for a host as soon as one of its members has nothing else under way"
+    if last is not None and last["failure"]:
+        return str(last["failure"]["message"])
+    return "Until its time was over none of its members could look for a host, or it was taken back"
+
+
 def status_of_part(whole: Row, part: Row) -> str:
-    """Of one member: moving, turning back, held, arrived, settling; done or deleted."""
+    """Of one member: moving, turning back, held, arrived, settling; done or deleted. Of the one that waits
+    for all: waiting, or stayed."""
+    if whole["target_id"] is None and part["state"] != "superseded":
+        return "waiting" if part["state"] in moves.WORKED_ON else "stayed"
     if part["state"] in OVER:
         return OVER[part["state"]]
     if part["state"] == "stuck":

@@ -112,7 +112,7 @@ async def _wait(
             return None, IN_A_CIRCLE if hope.circle else NO_USE
         outcome = await store.write(turns.wait_for_place, lease, hope.prospects, seconds)
         if outcome is not None:
-            _tell(scene, hope, seconds)
+            tell(scene, hope, seconds)
             return outcome, ""
     return None, IN_A_CIRCLE if _is_patient(scene) else ""
 
@@ -126,7 +126,7 @@ def _is_patient(scene: Scene) -> bool:
     return waiting.patience(scene) > 0
 
 
-def _tell(scene: Scene, hope: waiting.Hope, seconds: float) -> None:
+def tell(scene: Scene, hope: waiting.Hope, seconds: float) -> None:
     """Tell the operator once that a move waits, and for what."""
     if not scene.facts.get("waits"):
         log.info(

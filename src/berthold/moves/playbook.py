@@ -132,6 +132,7 @@ class Place(Shown):
 
     name: str
     leaves_source: bool = True  # whether the server must not stay where it is
+    whole: bool = False  # for every member of its group, at once
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from berthold.errors import NoValidHost, Stale, Unavailable
 from berthold.ledger import hosts, moves
 from berthold.ledger.outbox import Sent
 from berthold.ledger.store import Store
-from berthold.moves import onward, placing, turns
+from berthold.moves import group_placing, onward, placing, turns
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome, Trouble, by_host
 from berthold.moves.playbook import Ask, Call, Place, Scene, Write
 from berthold.moves.sight import Sight, can_act, can_return, errands, is_aborted, line_of, look
@@ -127,6 +127,8 @@ class Runner:
 
     async def _place(self, lease: moves.Lease, scene: Scene, line: Place) -> Outcome:
         try:
+            if line.whole:
+                return await group_placing.place(self.store, lease, scene, self.settings, self.watch)
             return await placing.place(self.store, lease, scene, line, self.settings, self.watch)
         except NoValidHost:
             # A whole site comes back in no order: hosts that may still report are waited for.

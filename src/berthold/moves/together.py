@@ -4,7 +4,8 @@
 From then on each part is a move like any other (`moves/group_move.py`), which waits when it has
 arrived, and also when it cannot go on: then the group move is *held*, until an operator lets it go
 `forward` again or `back`. Both hosts stay claimed for all, so either is possible until the last has
-arrived; only then the other host is given up.
+arrived; only then the other host is given up. Where it finds no place and may wait for one, the group
+stays where it is, as `moves/group_waiting.py` says.
 
 What is due follows from the rows alone: which parts wait, and where. `tend` looks and does it, in
 one transaction per group move. Whoever ends a part wakes those who tend (`Conductor`), and they
@@ -16,138 +17,65 @@ the group ends the rule (G4): each part then ends by itself, where it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from berthold.errors import NotFound, WrongState
-from berthold.ledger import claims, group_moves, hosts, moves, servers, view
+from berthold.ledger import claims, group_moves, hosts, moves, servers
 from berthold.ledger.store import Again, Tx
-from berthold.moves import steps
+from berthold.moves import group_waiting, steps
 from berthold.moves.begin import By
+from berthold.moves.departure import departure
+from berthold.moves.group_move import ALIVE, ANEW, COLD, Way
 from berthold.records import actions
 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Way:
-    """How a member goes: the kind of its move, its playbook, and what Nova calls that."""
-
-    kind: str
-    playbook: str
-    action: str
-
-
-ALIVE = Way("live-migration", "group-live-migration", "live-migration")
-COLD = Way("migration", "group-migration", "migrate")
-ANEW = Way("evacuation", "group-evacuation", "evacuate")
-
-CAN_GO = frozenset({"active", "stopped"})
-
-
-@dataclass(frozen=True)
-class Departure:
-    """A group that could move now: its row, the host it lives on, its name, and who goes."""
-
-    group: Row
-    source: claims.Claim
-    servers: tuple[Row, ...]
-
-
-# -- Who may go ---------------------------------------------------------------------------
-
-
-def departure(tx: Tx, group_id: str, by: By, members: Iterable[Row] | None = None) -> Departure:
-    """The group, if it can move as a whole. `members`: their rows, where the caller holds them.
-
-    Raises `NotFound`; `WrongState`, which names each member that cannot go and why. Whoever has no
-    place (it is shelved and offloaded, or was never built) stays as it is.
-    """
-    group = view.group_of(tx, group_id)
-    if group is None:
-        raise NotFound(f"Instance group {group_id} could not be found.")
-    if group["policy"] != "affinity":
-        raise WrongState(
-            f"Group {group['name']} cannot move as a whole: its policy is {group['policy']}, and only the"
-            " members of an affinity group share a host."
-        )
-    if members is None:
-        _must_stand(tx, group)
-    rows = servers.of_group(tx, group_id) if members is None else members
-    homes = {row["id"]: claims.home_of(tx, row["id"]) for row in rows}
-    problems = [why for row in rows if (why := _problem(tx, row, homes[row["id"]], by))]
-    if problems:
-        raise WrongState(f"Group {group['name']} cannot move now: {'; '.join(problems)}.")
-    going = [(row, home) for row in rows if (home := homes[row["id"]]) is not None]
-    if not going:
-        raise WrongState(f"Group {group['name']} cannot move: none of its members is on a host.")
-    return Departure(group, going[0][1], tuple(row for row, _ in going))
-
-
-def _must_stand(tx: Tx, group: Row) -> None:
-    """A group on its way is said to be so once, not member by member."""
-    whole = group_moves.latest(tx, group["id"]) if group["moving"] else None
-    if whole is not None and whole["state"] != "done":
-        way = "back" if whole["goal_id"] == whole["source_id"] else "already"
-        why = f"the group is on its way {way} (group move {whole['id']})"
-        raise WrongState(f"Group {group['name']} cannot move now: {why}.")
-
-
-def _problem(tx: Tx, server: Row, home: claims.Claim | None, by: By) -> str | None:
-    """Why this member keeps its group from moving, if it does."""
-    named = f"{server['name']} ({server['id']})"
-    if move := moves.unfinished(tx, server["id"]):
-        return f"the {move['kind']} of {named} is {move['state']}"
-    if home is None:
-        return None
-    if server["condition"] not in CAN_GO:
-        return f"{named} is {server['condition']}, and can only go active or stopped"
-    if server["locked"] and not by.is_admin:
-        return f"{named} is locked"
-    if home.host_status == "fenced":
-        return f"the host of {named} is fenced: evacuate it"
-    return None
-
-
 # -- Beginning ----------------------------------------------------------------------------
 
 
-def begin(tx: Tx, group_id: str, by: By, target_id: str, host_epoch: int | None = None) -> str:
+def begin(
+    tx: Tx,
+    group_id: str,
+    by: By,
+    target_id: str,
+    host_epoch: int | None = None,
+    lead: moves.Lease | None = None,
+) -> str:
     """Claim a place on the target for every member, and begin every member's part; the group move's id.
 
-    Raises as `departure` does, and what `claims.take` raises; then nothing is changed.
+    `lead`: the move of the member that has waited for all, whose part it becomes. Raises as `departure`
+    does, and what `claims.take` raises; then nothing is changed.
     """
-    seen = departure(tx, group_id, by)  # before anything is held: most refusals are told here
+    leading = moves.seen(tx, lead) if lead else None
+    waited = leading["group_move_id"] if leading else None
+    seen = departure(tx, group_id, by, waited=waited)  # before anything is held: most refusals are told here
+    who = {"request_id": by.request_id, "user_id": by.user_id, "project_id": by.project_id}
     whole = group_moves.begin(
-        tx,
-        group_id=group_id,
-        source_id=seen.source.host_id,
-        target_id=target_id,
-        request_id=by.request_id,
-        user_id=by.user_id,
-        project_id=by.project_id,
+        tx, group_id=group_id, source_id=seen.source.host_id, target_id=target_id, waited=waited, **who
     )
-    going = departure(tx, group_id, by, servers.hold_members(tx, group_id))
+    going = departure(tx, group_id, by, servers.hold_members(tx, group_id), waited)
     if going.source.host_id != seen.source.host_id:
         raise Again(f"group {group_id} has moved since it was looked at")
-    parts = {
-        server["id"]: moves.begin(
-            tx,
-            server_id=server["id"],
-            kind=ALIVE.kind,
-            playbook=ALIVE.playbook,
-            wish={},
-            request_id=by.request_id,
-            user_id=by.user_id,
-            project_id=by.project_id,
-            source_id=going.source.host_id,
-            target_id=target_id,
-            state="waiting",
-            group_move_id=whole,
-        )
-        for server in going.servers
-    }
+    ends = {"source_id": seen.source.host_id, "target_id": target_id}
+    parts = {}
+    if lead and leading:
+        group_waiting.end(tx, lead, **ends)
+        parts[leading["server_id"]] = lead.move_id
+    for server in going.servers:
+        if server["id"] not in parts:
+            parts[server["id"]] = moves.begin(
+                tx,
+                server_id=server["id"],
+                kind=ALIVE.kind,
+                playbook=ALIVE.playbook,
+                wish={},
+                state="waiting",
+                group_move_id=whole,
+                **ends,
+                **who,
+            )
     claims.take(
         tx,
         [
@@ -158,6 +86,8 @@ def begin(tx: Tx, group_id: str, by: By, target_id: str, host_epoch: int | None 
                 parts[server["id"]],
                 host_epoch,
                 group_move=whole,
+                ticket=leading["number"] if leading else None,
+                patient=by.wait_s > 0,
             )
             for server in going.servers
         ],
@@ -194,11 +124,15 @@ def forward(tx: Tx, group_id: str, by: By) -> str:
 
 def back(tx: Tx, group_id: str, by: By) -> str:
     """Take a group move back to where it came from; its id. Possible until the last member has
-    arrived; repeated it does nothing more, but for members that were kept on the way back.
+    arrived; repeated it does nothing more, but for members that were kept on the way back. One that
+    waits for a host waits no longer.
 
     Raises `NotFound`, or `WrongState` where nothing can be taken back any more.
     """
     whole, parts = _held(tx, group_id)
+    if whole["state"] == "waiting":
+        group_waiting.withdraw(tx, whole, parts)
+        return str(whole["id"])
     _must_be_on_its_way(whole)
     _head_for(tx, whole, parts, whole["source_id"], by)
     return str(whole["id"])
@@ -214,6 +148,10 @@ def _held(tx: Tx, group_id: str) -> tuple[Row, list[Row]]:
 
 
 def _must_be_on_its_way(whole: Row) -> None:
+    if whole["state"] == "waiting":
+        raise WrongState("The group waits for a host, and goes by itself as soon as it has one.")
+    if whole["target_id"] is None:
+        raise WrongState("The group is not on its way: it was given no host. Ask for a new move.")
     if whole["state"] == "done" and whole["goal_id"] == whole["source_id"]:
         raise WrongState("The group is not on its way: it has been taken back to where it came from.")
     if whole["state"] != "moving":
@@ -258,6 +196,8 @@ def tend(tx: Tx, group_move_id: str) -> bool:
     """Do what is due for the group move; whether anything was. Repeated it does nothing."""
     whole = group_moves.hold(tx, group_move_id)
     parts = group_moves.members(tx, group_move_id)
+    if whole["state"] == "waiting":
+        return group_waiting.tend(tx, whole)
     if whole["state"] == "moving":
         by = By(whole["user_id"], whole["project_id"], whole["request_id"])
         sent = [_go(tx, part, whole["goal_id"], by) for part in parts if _was_turned(part, whole["goal_id"])]

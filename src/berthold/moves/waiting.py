@@ -30,6 +30,7 @@ from berthold.scheduler.filters import capacity
 from berthold.scheduler.filters import group as group_rule
 from berthold.scheduler.request import AFFINITY, ANTI_AFFINITY, Request
 from berthold.scheduler.supply import HostView
+from berthold.scheduler.together import fit_together
 from berthold.scheduler.view import View
 
 # In the wish of a move: for how many seconds it may wait each time it looks for a place.
@@ -60,16 +61,13 @@ EITHER_WAY = frozenset(name for name, book in PLAYBOOKS.items() if book.lines[0]
 @dataclass(frozen=True)
 class Prospect:
     """A host that would do once `blockers`, the ids of moves, have ended. `causes`: what is in the way
-    now; `names`: of the servers on those moves, for operators."""
+    now; `names`: of the servers on those moves, for operators; `room`: whether it is waited for there."""
 
     host: HostView
-    causes: frozenset[str]
-    blockers: frozenset[str]
-    names: frozenset[str]
-
-    @property
-    def room(self) -> bool:
-        return "capacity" in self.causes
+    causes: frozenset[str] = frozenset()
+    blockers: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    room: bool = False
 
     def __str__(self) -> str:
         if not self.names:
@@ -208,23 +206,60 @@ def _prospect(
         frozenset(causes),
         frozenset(row["move_id"] for row in rows),
         frozenset(row["name"] for row in rows),
+        room="capacity" in causes,
     )
+
+
+# -- The same for a whole group -----------------------------------------------------------
+
+
+def hope_together(tx: Tx, requests: Mapping[str, Request], sight: View, busy: Mapping[str, str]) -> Hope:
+    """What a whole group may wait for whose members want this; `busy`: the moves of members that must end
+    first, with their servers' names. It keeps its turn for room even where only those are in its way."""
+    held = [row for row in queue.under_way(tx, "") if _may_go(row)]
+    going = [row for row in held if not row["waits"]]
+    if not queue.waiting(tx, busy):
+        if prospects := _prospects_together(requests, sight, going, busy):
+            return Hope(prospects)
+        if newer := _newer(tx, next(iter(requests.values())), sight):
+            return Hope(newer)
+    return Hope(circle=bool(_prospects_together(requests, sight, held, busy)))
+
+
+def _prospects_together(
+    requests: Mapping[str, Request], sight: View, going: Sequence[Row], busy: Mapping[str, str]
+) -> dict[str, Prospect]:
+    freed = replace(sight, supply=sight.supply.with_hosts(_freed(sight, going), {}))
+    fits = set(fit_together(requests, sight).tolist())
+    found = {}
+    for row in fit_together(requests, freed)[:HOSTS_MAX].tolist():
+        host = sight.hosts[row]
+        there = [] if row in fits else [each for each in going if each["host_id"] == host.id]
+        causes = {"capacity"} if there else set()
+        found[host.id] = Prospect(
+            host,
+            frozenset(causes | ({"group rule"} if busy else set())),
+            frozenset({each["move_id"] for each in there} | busy.keys()),
+            frozenset({each["name"] for each in there} | set(busy.values())),
+            room=True,
+        )
+    return found
 
 
 def _newer(tx: Tx, request: Request, sight: View) -> dict[str, Prospect]:
     """Hosts that changed since this snapshot: what they hold by now is not known here."""
     numbers = view.generations(tx)
     changed = [host for host in sight.hosts if host.generation > numbers.get(host.id, host.generation)]
-    nothing: frozenset[str] = frozenset()
-    return {host.id: Prospect(host, nothing, nothing, nothing) for host in changed}
+    return {host.id: Prospect(host) for host in changed}
 
 
 # -- What is told of it -------------------------------------------------------------------
 
 
 def group_waited_for(scene: Scene) -> str | None:
-    """The group, for a seat or place of which the server waits."""
-    ruled = scene.server["rule"] in (ANTI_AFFINITY, AFFINITY)
+    """The group, for a seat or place of which the server waits. One that waits for its whole group wants
+    none that another member could want."""
+    ruled = scene.server["rule"] in (ANTI_AFFINITY, AFFINITY) and not scene.move["group_move_id"]
     return scene.server["group_id"] if ruled else None
 
 

@@ -55,11 +55,20 @@ class Together:
 
 def rank_together(requests: Mapping[str, Request], view: View, chance: random.Random) -> Together:
     """Every host of the view, judged for all the servers together. Ties fall as `chance` has it."""
+    whole = replace(next(iter(requests.values())), resources=dict(_wanted(requests)))
+    return Together(requests, view, Ranking(whole, view, fit_together(requests, view), chance))
+
+
+def fit_together(requests: Mapping[str, Request], view: View) -> Column:
+    """The rows of the hosts that will do for all the servers together."""
+    rows: Column = reduce(np.intersect1d, (fit(request, view) for request in requests.values()))
+    for resource_class, wanted in _wanted(requests).items():
+        rows = rows[view.supply.free(resource_class, rows) >= wanted]
+    return rows
+
+
+def _wanted(requests: Mapping[str, Request]) -> Counter[str]:
     wants: Counter[str] = Counter()
     for request in requests.values():
         wants.update(request.resources)
-    rows: Column = reduce(np.intersect1d, (fit(request, view) for request in requests.values()))
-    for resource_class, wanted in wants.items():
-        rows = rows[view.supply.free(resource_class, rows) >= wanted]
-    whole = replace(next(iter(requests.values())), resources=dict(wants))
-    return Together(requests, view, Ranking(whole, view, rows, chance))
+    return wants

@@ -14,7 +14,7 @@ Record = Mapping[str, Any]
 MEMBER: list[Field[Record]] = [
     Field("server_id", column("server_id")),
     Field("name", column("name")),
-    # moving, turning back, held, arrived, settling, done, deleted
+    # moving, turning back, held, arrived, settling, done, deleted; waiting or stayed, of the one that waits
     Field("status", column("status")),
     Field("reason", column("reason")),  # why it is held
     Field("host", column("host"), rule=HOST_RULE),
@@ -29,8 +29,9 @@ def _members(group_move: Record, call: Call) -> list[dict[str, Any]]:
 FIELDS: list[Field[Record]] = [
     Field("id", column("id")),
     Field("server_group_id", column("group_id")),
-    # moving, held, returning, settling, done, returned, scattered
+    # waiting, moving, held, returning, settling, done, returned, refused, scattered
     Field("status", column("status")),
+    Field("reason", column("reason")),  # what it waits for, or why there was no host
     Field("source_host", column("source"), rule=HOST_RULE),
     Field("target_host", column("target"), rule=HOST_RULE),
     Field("request_id", column("request_id")),
