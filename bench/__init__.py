@@ -9,11 +9,3 @@ bug. `tests/tidy/test_the_bench.py` only sees to it that every part still runs.
     c  one decision of the scheduler              (deciding.py)
     d  resident memory                            (working.py)
 """
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-# The PostgreSQL server is the one that the tests use.
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -26,10 +26,10 @@ from multiprocessing.synchronize import Barrier
 
 from sqlalchemy import make_url, text
 
-import engines
 from bench import stock
 from bench.figures import Figure
 from bench.stock import Job
+from berthold.lab import engines
 from berthold.ledger import audit
 from berthold.ledger.store import Store
 from berthold.moves import turns, twin

@@ -25,7 +25,7 @@ import pytest
 # What the tests share stands beside this file.
 sys.path.insert(0, str(Path(__file__).parent))
 
-import engines
+from berthold.lab import engines
 from berthold.ledger.store import Store
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
-from engines import connected
+from berthold.lab.engines import connected
 
 SETTING = "berthold.hold"
 # Of the kind with two numbers: no lock of the product's can be the same.

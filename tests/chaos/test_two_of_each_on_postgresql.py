@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-import engines
 from berthold import database
 from berthold.cli.home import Home
+from berthold.lab import engines
 from running import Api, Process, faults, unfinished, wait_for
 
 HOSTS = 5

@@ -12,6 +12,7 @@ from sqlalchemy import delete, text, update
 
 from berthold import database
 from berthold.cli.doctor import libraries
+from berthold.lab.engines import PostgreSQL
 from berthold.lab.world import World
 from berthold.ledger import hosts, overview, schema
 from berthold.ledger.store import Store, Tx
@@ -19,7 +20,6 @@ from berthold.moves import together
 from berthold.moves.auditor import DUTY
 from berthold.records import duties
 from commands import Berthold
-from engines import PostgreSQL
 
 # What every healthy set-up shows, in this order.
 CHECKS = [

@@ -16,9 +16,9 @@ import pytest
 from sqlalchemy import Connection, MetaData
 from sqlalchemy.exc import IntegrityError
 
-import engines
 import naive
 from berthold.database import metadata
+from berthold.lab import engines
 from berthold.lab.explore import Broken, every_order
 from berthold.lab.judge import history_rows, judge
 from berthold.lab.outages import three_unshelves

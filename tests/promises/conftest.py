@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection
 
-import engines
 import loosened
+from berthold.lab import engines
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-import engines
 from berthold import database
 from berthold.database import is_current, metadata, upgrade
+from berthold.lab import engines
 from berthold.migrations import __main__ as revisions
 
 COLUMNS = """

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import text
 
-import engines
+from berthold.lab import engines
 from berthold.ledger.bus import Bus
 from berthold.ledger.notify import PAYLOAD_MAX, Notifier, payloads
 from berthold.ledger.store import Store, Tx, announce

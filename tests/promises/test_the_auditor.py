@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-import engines
+from berthold.lab import engines
 from berthold.lab.world import World, with_settings
 from berthold.lab.world import now as run
 from berthold.ledger import hosts, inventories

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-import engines
 import held_inside
 from berthold.database import metadata
+from berthold.lab import engines
 from berthold.lab.deletions import GROUP_GOES_UNDER_MANY
 from berthold.lab.outages import OUTAGES
 from berthold.lab.queues import QUEUES

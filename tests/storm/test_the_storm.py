@@ -23,9 +23,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from sqlalchemy import MetaData, update
 from structlog.testing import capture_logs
 
-import engines
 from berthold.database import FUNCTIONS, MIGRATIONS, metadata
-from berthold.lab import turns
+from berthold.lab import engines, turns
 from berthold.lab.storm.faults import FAULTS_WORDS
 from berthold.lab.storm.operations import OPERATORS_WORDS, USERS_WORDS
 from berthold.lab.storm.runs import (

