@@ -16,7 +16,8 @@ from sqlalchemy import bindparam, delete, exists, func, or_, select, update
 from berthold.errors import Refused
 from berthold.ledger import schema
 from berthold.ledger.prepared import Prepared
-from berthold.ledger.store import Again, Insert, Tx
+from berthold.ledger.store import Insert, Tx
+from berthold.ledger.verdicts import Again
 
 seat = schema.seat
 place = schema.group_place

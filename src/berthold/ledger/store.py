@@ -5,9 +5,9 @@ database, it may be run again from its start, and a test needs no event loop for
 same `f(tx, …)` runs under `Store.write_now`.
 
 Two engines, one text. PostgreSQL: READ COMMITTED, a few connections in worker threads.
-SQLite: one writer thread (`BEGIN IMMEDIATE`), a second engine for reads that never makes a
-writer wait; in memory, one connection for both. Every connection asserts its settings when
-it is opened, since promises rest on them.
+SQLite: one writer thread (`BEGIN IMMEDIATE`), whose commits are shared (`group_commit`), a second
+engine for reads that never makes a writer wait; in memory, one connection for both. Every connection
+asserts its settings when it is opened, since promises rest on them.
 
 Topics that `f` names with `announce(tx, topic)` reach `store.bus` after the commit, and
 only if there was one.
@@ -16,7 +16,6 @@ only if there was one.
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,21 +24,21 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import ColumnElement, Connection, Engine, Select, create_engine, event, func, literal
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from berthold.clock import Clock, SystemClock
 from berthold.errors import Unavailable
 from berthold.ledger import calls
 from berthold.ledger.bus import Bus
+from berthold.ledger.group_commit import GroupCommit
+from berthold.ledger.verdicts import Again, may_retry, told
 from berthold.settings import Settings
 
 Tx = Connection
 Statement = Select[Any]
 P = ParamSpec("P")
 T = TypeVar("T")
-
-log = logging.getLogger("berthold.store")
 
 # M4: a worker that stops inside a transaction holds its rows, and SKIP LOCKED hides them;
 # PostgreSQL ends such a session after this long.
@@ -54,34 +53,6 @@ SQLITE_READERS = 2
 BUSY_MS = 10_000
 LOST = "the database was lost while it committed; look whether it was done"
 BUSY = "the database is too busy with this record; try again"
-
-# Deadlock, serialisation failure, lock timeout; a session that stood still too long.
-RETRIED_STATES = {"40P01", "40001", "55P03", "25P03"}
-# A server that takes no writes just now: a standby, or a primary that was demoted.
-READ_ONLY = "25006"
-# Violations that mean "the rule changed under me": a group was deleted, a seat or place was
-# taken or given up, a host introduced, between the look and the write. From the start, it
-# comes out right.
-RETRIED_CONSTRAINTS = {
-    "claim_rule_is_its_servers",
-    "claim_group_is_its_servers",
-    "g1_claim_has_seat",
-    "g1_honest_per_host",
-    "g1_seat_of_member",
-    "g1_one_each",
-    "g2_claim_at_place",
-    "g2_group",
-    "g2_one_home_one_next",
-    "g2_place",
-    "host_one_name",
-    "m1_one_host_per_machine",
-    "provider_one_name",
-    "server_rule_is_its_groups",
-}
-
-
-class Again(Exception):
-    """What a transaction had read changed before it could be held. Begun anew it comes out right."""
 
 
 class Store:
@@ -112,6 +83,10 @@ class Store:
         one_writer = self.writer.dialect.name == "sqlite"
         self._writers = ThreadPoolExecutor(1 if one_writer else POSTGRESQL_CONNECTIONS, "write")
         self._readers = ThreadPoolExecutor(SQLITE_READERS if one_writer else POSTGRESQL_READERS, "read")
+        self._about = {"clock": self.clock, "settings": self.settings}
+        self._shared: GroupCommit | None = None
+        if one_writer:
+            self._shared = GroupCommit(self.writer, self._writers, self.bus, self._about, self.write_now)
 
     async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `f(tx, …)` in a transaction that changes something; its result once committed.
@@ -121,6 +96,8 @@ class Store:
         """
         if self.inline:
             return self.write_now(f, *args, **kwargs)
+        if self._shared is not None:
+            return await self._shared.run(lambda tx: f(tx, *args, **kwargs))
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writers, lambda: self.write_now(f, *args, **kwargs))
 
@@ -138,7 +115,7 @@ class Store:
             committing = False
             try:
                 with self.writer.connect() as tx:
-                    tx.info.update(clock=self.clock, settings=self.settings, topics=topics)
+                    tx.info.update(self._about, topics=topics)
                     with tx.begin():
                         result = f(tx, *args, **kwargs)
                         committing = True
@@ -152,7 +129,7 @@ class Store:
                     # Done twice may be worse than not known.
                     raise Unavailable(LOST) from error
                 if not may_retry(error):
-                    raise _told(error) from error
+                    raise told(error) from error
                 if not left:
                     raise Unavailable(BUSY) from error
                 self.retries += 1
@@ -167,12 +144,12 @@ class Store:
         for left in reversed(range(READ_TRIES)):
             try:
                 with self.reader.connect() as tx:
-                    tx.info.update(clock=self.clock, settings=self.settings)
+                    tx.info.update(self._about)
                     with tx.begin():
                         return f(tx, *args, **kwargs)
             except DBAPIError as error:
                 if not left or not may_retry(error):
-                    raise _told(error) from error
+                    raise told(error) from error
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
@@ -192,7 +169,7 @@ class Store:
                 raise Unavailable(LOST) from error
             except DBAPIError as error:
                 if not may_retry(error):
-                    raise _told(error) from error
+                    raise told(error) from error
                 if not left:
                     raise Unavailable(BUSY) from error
                 self.retries += 1
@@ -261,35 +238,6 @@ class Insert:
 def greatest(tx: Tx, a: Any, b: Any) -> ColumnElement[int]:
     """The larger of two SQL expressions."""
     return func.greatest(a, b) if tx.dialect.name == "postgresql" else func.max(a, b)
-
-
-def may_retry(error: DBAPIError) -> bool:
-    """Whether the same transaction, begun anew, may come out right."""
-    if error.connection_invalidated:
-        return True
-    state = getattr(error.orig, "sqlstate", None)
-    if state is None:
-        return isinstance(error, OperationalError) and "locked" in str(error.orig)
-    return state in RETRIED_STATES or (
-        isinstance(error, IntegrityError) and violated(error) in RETRIED_CONSTRAINTS
-    )
-
-
-def violated(error: DBAPIError) -> str | None:
-    """The name of the violated constraint. SQLite names CHECKs only, so branch on this never."""
-    diagnosis = getattr(error.orig, "diag", None)
-    return diagnosis.constraint_name if diagnosis else None
-
-
-def _told(error: DBAPIError) -> Exception:
-    """What the caller should see: `Unavailable` for a database that is not there, else the bug itself."""
-    # SQLite calls a faulty statement by the same name as a database that cannot be opened.
-    faulty = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-    read_only = getattr(error.orig, "sqlstate", None) == READ_ONLY
-    if (isinstance(error, OperationalError) and not faulty) or error.connection_invalidated or read_only:
-        log.error("the database does not answer: %s", error.orig)
-        return Unavailable("the database does not answer; try again in a moment")
-    return error
 
 
 def engine_for(url: str, begin: str = "IMMEDIATE") -> Engine:

@@ -22,7 +22,8 @@ from typing import Any
 
 from berthold.errors import NotFound, WrongState
 from berthold.ledger import claims, group_moves, hosts, moves, servers
-from berthold.ledger.store import Again, Tx
+from berthold.ledger.store import Tx
+from berthold.ledger.verdicts import Again
 from berthold.moves import group_waiting, steps
 from berthold.moves.begin import By
 from berthold.moves.departure import departure
