@@ -20,6 +20,7 @@ from berthold.companions import quotas
 from berthold.companions.network import IpNetwork, number_in, subnets_of, usable_network
 from berthold.companions.schema import network, network_address, network_plug, network_port
 from berthold.errors import Malformed, NotFound, Unavailable, WrongState
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Insert, Tx, clock_of, insert, moment, now
 from berthold.neighbours import Port
 
@@ -32,10 +33,12 @@ TRIES = 200
 
 # What every create needs, built once.
 taken, after = network_address.alias("taken"), network_address.alias("after")
-HELD = select(network_address.c.port_id).where(
-    network_address.c.subnet_id == bindparam("subnet"), network_address.c.number == bindparam("number")
+HELD = Prepared(
+    select(network_address.c.port_id).where(
+        network_address.c.subnet_id == bindparam("subnet"), network_address.c.number == bindparam("number")
+    )
 )
-GAP = (
+GAP = Prepared(
     select(func.min(taken.c.number + 1))
     .select_from(taken)
     .outerjoin(after, and_(after.c.subnet_id == taken.c.subnet_id, after.c.number == taken.c.number + 1))
@@ -46,18 +49,24 @@ GAP = (
         after.c.number.is_(None),
     )
 )
-TAKE = Insert(network_address, lambda row: row.on_conflict_do_nothing().returning(network_address.c.number))
-MAKE = Insert(
-    network_port,
-    lambda row: row.on_conflict_do_nothing(index_elements=["network_id", "mac_address"]).returning(
-        network_port.c.id
-    ),
+TAKE = Prepared(
+    Insert(network_address, lambda row: row.on_conflict_do_nothing().returning(network_address.c.number))
 )
-PLUG = Insert(network_plug, lambda row: row.on_conflict_do_nothing().returning(network_plug.c.server_id))
-PLUGGED = select(network_plug.c.state).where(network_plug.c.server_id == bindparam("server"))
-BIND = update(network_port).where(network_port.c.server_id == bindparam("server"))
+MAKE = Prepared(
+    Insert(
+        network_port,
+        lambda row: row.on_conflict_do_nothing(index_elements=["network_id", "mac_address"]).returning(
+            network_port.c.id
+        ),
+    )
+)
+PLUG = Prepared(
+    Insert(network_plug, lambda row: row.on_conflict_do_nothing().returning(network_plug.c.server_id))
+)
+PLUGGED = Prepared(select(network_plug.c.state).where(network_plug.c.server_id == bindparam("server")))
+BIND = Prepared(update(network_port).where(network_port.c.server_id == bindparam("server")))
 # A server's ports with their addresses: one row for each address, one for a port without any.
-OF_SERVER = (
+OF_SERVER = Prepared(
     select(
         network_port.c.id,
         network_port.c.network_id,
@@ -131,9 +140,8 @@ def _new_port(tx: Tx, network_id: str, fields: dict[str, Any]) -> str:
         present = moment(tx)
         row = {"id": clock_of(tx).new_id(), "created_at": present, "updated_at": present, **fields}
         row |= {"network_id": network_id, "mac_address": address}
-        port_id: str | None = tx.execute(MAKE(tx), row).scalar_one_or_none()
-        if port_id is not None:
-            return port_id
+        if made := MAKE.row(tx, row):
+            return str(made[0])
         if mac:
             raise WrongState(f"MAC address {mac} is in use on network {network_id}")
     raise Unavailable("no free MAC address was found; try again")
@@ -185,16 +193,16 @@ def _take_next(tx: Tx, subnet: Row[Any], port_id: str) -> bool:
 def _lowest_free(tx: Tx, subnet_id: str, span: Span) -> int | None:
     """The lowest number of the span that nobody is seen to have."""
     first, last = span
-    if not tx.execute(HELD, {"subnet": subnet_id, "number": first}).first():
+    if not HELD.row(tx, {"subnet": subnet_id, "number": first}):
         return first
-    number: int | None = tx.execute(GAP, {"subnet": subnet_id, "first": first, "last": last}).scalar_one()
-    return number
+    gap = GAP.row(tx, {"subnet": subnet_id, "first": first, "last": last})
+    return gap[0] if gap else None
 
 
 def _take(tx: Tx, subnet_id: str, block: IpNetwork, number: int, port_id: str) -> bool:
     """Whether the address is now the port's. The constraint judges, not the look before."""
     row = {"subnet_id": subnet_id, "number": number, "ip": str(block[number]), "port_id": port_id}
-    return tx.execute(TAKE(tx), row).first() is not None
+    return TAKE.row(tx, row) is not None
 
 
 # -- Servers on ports ---------------------------------------------------------------------
@@ -205,8 +213,8 @@ def plug(
 ) -> list[Port]:
     """The server's ports, on `host`: made or lent now, or as the first call made them."""
     first = {"server_id": server_id, "state": "plugged", "since": moment(tx)}
-    if tx.execute(PLUG(tx), first).first() is None:
-        if tx.execute(PLUGGED, {"server": server_id}).scalar_one() == "unplugged":
+    if PLUG.row(tx, first) is None:
+        if PLUGGED.row(tx, {"server": server_id}) == ("unplugged",):
             raise WrongState(f"server {server_id} was unplugged; it gets no ports again")
         if host is not None:
             bind(tx, server_id, host)
@@ -256,17 +264,17 @@ def lend(tx: Tx, project_id: str, port_id: str, server_id: str, position: int, h
 def server_ports(tx: Tx, server_id: str) -> list[Port]:
     """The ports of a server, first interface first."""
     ports: dict[str, Port] = {}
-    for row in tx.execute(OF_SERVER, {"server": server_id}):
-        port = ports.setdefault(row.id, Port(row.id, row.network_id, row.name, row.mac_address, []))
-        if row.ip is not None:
-            version = 6 if ":" in row.ip else 4
-            port.addresses.append({"ip_address": row.ip, "subnet_id": row.subnet_id, "version": version})
+    for port_id, network_id, name, mac, ip, subnet_id in OF_SERVER.rows(tx, {"server": server_id}):
+        port = ports.setdefault(port_id, Port(port_id, network_id, name, mac, []))
+        if ip is not None:
+            version = 6 if ":" in ip else 4
+            port.addresses.append({"ip_address": ip, "subnet_id": subnet_id, "version": version})
     return list(ports.values())
 
 
 def bind(tx: Tx, server_id: str, host: str) -> None:
     """The server's ports are on `host` from now on."""
-    tx.execute(BIND, {"server": server_id, "host": host, "updated_at": moment(tx)})
+    BIND.change(tx, {"server": server_id, "host": host, "updated_at": moment(tx)})
 
 
 def unplug(tx: Tx, server_id: str) -> None:
