@@ -93,6 +93,16 @@ def is_current(url: str) -> bool:
         engine.dispose()
 
 
+def is_newer(url: str) -> bool:
+    """Whether a later version of Berthold has brought it further than this one knows."""
+    engine = engine_for(url, "DEFERRED")
+    try:
+        with engine.connect() as connection:
+            return not _standing(connection) <= _known()
+    finally:
+        engine.dispose()
+
+
 def _standing(connection: Connection) -> set[str]:
     if not inspect(connection).has_table(_REACHED.name):
         return set()
@@ -100,4 +110,8 @@ def _standing(connection: Connection) -> set[str]:
 
 
 def _newest() -> set[str]:
-    return {max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))}
+    return {max(_known())}
+
+
+def _known() -> set[str]:
+    return {path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -114,6 +115,27 @@ def test_a_start_on_scrap_where_the_database_should_be(
     assert (ran.status, "is not a database that can be used" in ran.error) == (1, True)
 
 
+@pytest.mark.parametrize(
+    "command", [("up", "--port", "0"), *BEING, ("db", "upgrade"), ("move", "list")], ids=" ".join
+)
+def test_a_database_of_a_newer_version(berthold: Berthold, data: Path, command: tuple[str, ...]) -> None:
+    with sqlite3.connect(data / "berthold.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    ran = berthold(*command, "--data", data)
+    assert (ran.status, ran.error.splitlines()) == (
+        1,
+        ["a newer version of Berthold has brought the database's tables further", "  install that one"],
+    )
+
+
+@pytest.mark.parametrize("secret", ["token.key", "password", "agents.token"])
+def test_a_secret_that_somebody_has_cut_off(berthold: Berthold, data: Path, secret: str) -> None:
+    (data / secret).write_text("\n")
+    ran = berthold("up", "--port", 0, "--hosts", 0, "--data", data)
+    assert (ran.status, ran.error.splitlines()[0]) == (1, f"{data / secret} is cut off: a secret was there")
+
+
 @pytest.mark.parametrize("command", [("up", "--port", "0"), *BEING], ids=" ".join)
 def test_a_directory_that_another_cloud_has(berthold: Berthold, data: Path, command: tuple[str, ...]) -> None:
     Home(data).lock(alone=True)
@@ -137,7 +159,10 @@ def test_a_port_that_is_taken_and_an_address_that_is_none(berthold: Berthold, tm
     assert "Unknown error" not in ran.error
 
 
-@pytest.mark.parametrize("url", ["nonsense", "ftp://x", "127.0.0.1:8774", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense", "ftp://x", "127.0.0.1:8774", "http://", "http://x:70000", "http://x:1y", "http://[::1"],
+)
 def test_an_agent_is_told_at_once_that_its_url_is_none(berthold: Berthold, data: Path, url: str) -> None:
     ran = berthold("agent", "--url", url, "--token-file", data / "agents.token", "--ground", data / "ground")
     assert (ran.status, f"not {url!r}" in ran.error) == (1, True)

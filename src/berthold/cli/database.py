@@ -106,7 +106,8 @@ def brought_up(url: str) -> None:
 def _is_current(url: str) -> bool:
     """Whether it is at the newest revision. What keeps it from being asked is told to who named it."""
     try:
-        return database.is_current(url)
+        current = database.is_current(url)
+        newer = not current and database.is_newer(url)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         known = "postgresql+psycopg://USER@HOST/NAME and sqlite:///FILE can be"
         raise Wrong(f"this is not the URL of a database that can be used: {error}", known) from error
@@ -119,6 +120,11 @@ def _is_current(url: str) -> bool:
     except AssertionError as refused:
         # A connection that could not be proved to have the settings that the promises need.
         raise Wrong(str(refused), "change that setting (a pooler between may override it)") from refused
+    if newer:
+        raise Wrong(
+            "a newer version of Berthold has brought the database's tables further", "install that one"
+        )
+    return current
 
 
 def missing(url: str) -> bool:

@@ -87,7 +87,7 @@ class Home:
 
     def token_key(self) -> bytes:
         """Signs tokens."""
-        return self._secret("token.key", lambda: secrets.token_bytes(TOKEN_KEY_BYTES))
+        return self._secret("token.key", lambda: secrets.token_bytes(TOKEN_KEY_BYTES), TOKEN_KEY_BYTES)
 
     def write_clouds_yaml(self, address: str) -> None:
         """What clients read to find the cloud at `address`. Kept as it is if it says so already."""
@@ -112,7 +112,8 @@ class Home:
         if not self.clouds_yaml.exists() or self.clouds_yaml.read_text() != text:
             os.replace(self._temporary(text.encode()), self.clouds_yaml)
 
-    def _secret(self, name: str, draw: Callable[[], bytes]) -> bytes:
+    def _secret(self, name: str, draw: Callable[[], bytes], least: int = 1) -> bytes:
+        """What the file holds, which is made if need be. Raises `Wrong` for one that somebody has cut off."""
         path = self.path / name
         if not path.exists():
             made = self._temporary(draw())
@@ -123,7 +124,11 @@ class Home:
                 pass
             finally:
                 made.unlink()
-        return path.read_bytes()
+        content = path.read_bytes()
+        if len(content) < least or not content.strip():
+            do = "restore it; or remove it, and the next start makes another"
+            raise Wrong(f"{path} is cut off: a secret was there", do)
+        return content
 
     def _temporary(self, content: bytes) -> Path:
         """A new file with this content, on disk, readable by its owner only."""

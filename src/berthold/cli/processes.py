@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 import uvloop
@@ -222,7 +223,7 @@ def agent(
 
       berthold agent --url http://api:8774 --token-file agents.token --name node1
     """
-    if not re.fullmatch(r"https?://[^/\s]+.*", url):
+    if not _is_http(url):
         raise Wrong(f"--url is where an API process is, http://HOST:8774 or https://…, not {url!r}")
     if driver != "simulated":
         raise Wrong(f"there is no driver {driver}; known: simulated")
@@ -241,6 +242,15 @@ def agent(
     well = uvloop.run(_agent(url, token, host, hardware))
     hardware.close()
     raise typer.Exit(0 if well else 1)
+
+
+def _is_http(url: str) -> bool:
+    """Whether it is an address that an agent could knock at."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _token(file: Path) -> str:
@@ -293,6 +303,8 @@ async def _companions(home: Home, store: Store) -> Companions:
 def _home(data: Path, *, alone: bool) -> Home:
     home = homes.opened(data)
     home.lock(alone=alone)
+    for secret in (home.password, home.agents_token, home.token_key):
+        secret()  # one that cannot be used is told before anything is started
     return home
 
 
@@ -319,7 +331,10 @@ def _address(listener: socket.socket) -> str:
 
 async def _greet(home: Home, address: str, hosts: list[str]) -> None:
     out.print(f"Berthold listens on [bold]{address}[/]", end="")
-    out.print(f" with {len(hosts)} simulated hosts, {hosts[0]} to {hosts[-1]}." if hosts else ".")
+    named = (
+        f"{len(hosts)} simulated hosts, {hosts[0]} to {hosts[-1]}" if len(hosts) > 1 else "one simulated host"
+    )
+    out.print(f" with {named}." if hosts else ".")
     out.print("Talk to it with any OpenStack client:\n")
     out.print(f"  export OS_CLIENT_CONFIG_FILE={home.clouds_yaml} OS_CLOUD=berthold", markup=False)
     out.print("  openstack hypervisor list\n")
