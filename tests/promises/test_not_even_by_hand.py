@@ -17,7 +17,7 @@ import ledger_world
 import loosened
 from berthold.clock import SeededClock
 from berthold.ledger import schema
-from berthold.ledger.store import violated
+from berthold.ledger.verdicts import violated
 
 
 @dataclass(frozen=True)
