@@ -129,7 +129,7 @@ def test_hosts_come_in_pages_and_what_is_said_of_all_is_on_each(
     }[what]
     look = "further_member" if what == "group" else "now"
     whole = explained(cloud, path)
-    following, pages = f"{path}?limit=2", []
+    following, pages = f"{path}?limit=2", list[Any]()
     while following and len(pages) < 3:
         answer = cloud.get(following, version="2.96").json
         pages.append(answer["explanation"])

@@ -107,7 +107,8 @@ def test_interfaces_are_attached_and_detached(cloud: Any, fault: Any) -> None:
 def test_without_a_network_the_only_one_is_meant(cloud: Any, fault: Any) -> None:
     cloud.host()
     server = cloud.server()
-    path, any_of_them = f"/servers/{server}/os-interface", {"interfaceAttachment": {}}
+    path = f"/servers/{server}/os-interface"
+    any_of_them: dict[str, Any] = {"interfaceAttachment": {}}
     assert "has no network" in fault(cloud.post(path, any_of_them, "ann"), 400)
     network = cloud.network()
     made = cloud.post(path, any_of_them, "ann").json["interfaceAttachment"]

@@ -45,7 +45,8 @@ def test_of_many_hosts_those_are_shown_that_would_do_or_lack_least(
     move = world.live_migrate(web[1])
     world.settle()
     world.add_host("node3")
-    for subject in (("server", web[1]), ("group", web[0]), ("move", move)):
+    subjects: list[tuple[str, str]] = [("server", web[1]), ("group", web[0]), ("move", move)]
+    for subject in subjects:
         ran = berthold("explain", *subject, "--limit", 1, "--data", data)
         assert ran.line("1 of 3 hosts would do.", "group rule"), "counts are of all"
         assert ran.line("node3  would do")

@@ -154,7 +154,13 @@ def test_what_is_given_arrives_as_it_is(store: Store) -> None:
         "yes": True,
         "no": False,
     }
-    kinds = {str: Text(), int: BigInteger(), float: Double(), bool: Boolean(), type(None): Text()}
+    kinds: dict[type, Any] = {
+        str: Text(),
+        int: BigInteger(),
+        float: Double(),
+        bool: Boolean(),
+        type(None): Text(),
+    }
     values = [cast(bindparam(name), kinds[type(value)]) for name, value in given.items()]
     assert store.call_now(select(func.json_build_array(*values)), given) == list(given.values())
     with pytest.raises(AssertionError, match="zero byte"):
