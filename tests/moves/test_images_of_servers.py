@@ -95,7 +95,8 @@ def test_a_backup_that_fails_takes_none_away_and_a_protected_one_stays(world: Wo
     first = snapshot_id(backup(world, server, "first", rotation=1))
     world.settle()
     before = world.rows("image")
-    world.runner.neighbours = replace(world.runner.neighbours, images=Refusing())
+    refusing: Any = Refusing()
+    world.runner.neighbours = replace(world.runner.neighbours, images=refusing)
     backup(world, server, "second", rotation=1)
     for move in world.unfinished():
         world.step(move)
