@@ -168,6 +168,18 @@ def test_an_agent_is_told_at_once_that_its_url_is_none(berthold: Berthold, data:
     assert (ran.status, f"not {url!r}" in ran.error) == (1, True)
 
 
+@pytest.mark.parametrize("ground", ["scrap", "nowhere/ground"])
+def test_a_ground_that_no_simulated_host_could_stand_on(
+    berthold: Berthold, data: Path, tmp_path: Path, scrap: str, ground: str
+) -> None:
+    words = ("--url", "http://127.0.0.1:1", "--token-file", data / "agents.token")
+    ran = berthold("agent", *words, "--ground", tmp_path / ground)
+    says, do = ran.error.splitlines()
+    assert ran.status == 1
+    assert says.startswith(f"simulated hosts cannot keep their guests in {tmp_path / ground}: ")
+    assert "--ground" in do
+
+
 def test_what_was_typed_is_repeated_as_it_stands(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

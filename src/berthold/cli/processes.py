@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -80,7 +81,7 @@ def up(
     logs.start(home.log)
     database_commands.brought_up(home.database_url)
     listener = _listen(listen, port)
-    ground = Ground(home.ground)
+    ground = _ground(home.ground)
     switched_on = partial(
         Simulated,
         ground,
@@ -229,7 +230,7 @@ def agent(
         raise Wrong(f"there is no driver {driver}; known: simulated")
     speed, token = pace_of(pace), _token(token_file)
     logs.start(None)
-    hardware = Ground(ground)
+    hardware = _ground(ground)
     host = Simulated(
         hardware,
         name or socket.gethostname(),
@@ -242,6 +243,15 @@ def agent(
     well = uvloop.run(_agent(url, token, host, hardware))
     hardware.close()
     raise typer.Exit(0 if well else 1)
+
+
+def _ground(path: Path) -> Ground:
+    """Where simulated hosts keep their guests."""
+    try:
+        return Ground(path)
+    except sqlite3.Error as error:
+        do = "name another (--ground), or restore a backup"
+        raise Wrong(f"simulated hosts cannot keep their guests in {path}: {error}", do) from error
 
 
 def _is_http(url: str) -> bool:

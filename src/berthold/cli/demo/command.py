@@ -79,7 +79,8 @@ def _on_a_cloud(
         _play(cloud, screen, chosen, rounds)
         return _verdict(screen, time.monotonic() - begun)
     except Violated as violated:
-        out.print(f"\n[bold red]A promise was broken.[/]\n{violated}")
+        out.print("\n[bold red]A promise was broken.[/]")
+        out.print(str(violated), markup=False)
         return False
     finally:
         cloud.stop()
