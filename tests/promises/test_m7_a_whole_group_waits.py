@@ -387,6 +387,8 @@ def test_a_group_that_may_wait_does_not_pass_who_came_first(world: World, group:
     world.settle()
     assert status(world, group) == "refused"
     assert "2 hosts: capacity" in reason(world, group)
+    (member,) = world.store.read_now(group_status.look, group)["members"]
+    assert (member["status"], sorted(member["hosts"])) == ("stayed", ["node1", "node2", "node3"])
 
 
 def test_a_group_that_would_not_wait_takes_what_is_free(world: World, group: str) -> None:

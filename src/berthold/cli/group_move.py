@@ -75,7 +75,9 @@ def move(
 
     Examples:
 
-      berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --to node7 --wait 600
+      berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --to node7
+
+      berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --wait 600
 
       berthold group move 0b5f7f1e-2f70-4f7c-9a06-0f1d6b0c8a11 --back --watch
     """

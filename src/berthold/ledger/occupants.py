@@ -1,4 +1,5 @@
-"""Who holds places on hosts, and what each has under way: for whoever is to be told what blocks a place.
+"""Who holds places on hosts, and what each has under way: for whoever is to be told what blocks a place, or
+may wait until it blocks it no longer.
 
 Reads only.
 """
@@ -9,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import and_, select
+from sqlalchemy import and_, bindparam, select, text
 
-from berthold.ledger import schema
-from berthold.ledger.store import Tx
+from berthold.ledger import queue, schema
+from berthold.ledger.store import Tx, moment
 
 claim, server, host, move = schema.claim, schema.server, schema.host, schema.move
+allocation = schema.allocation
 
 Row = Mapping[str, Any]
 
@@ -57,22 +59,36 @@ def others(tx: Tx, group_id: str, but: str) -> dict[str, list[dict[str, Any]]]:
     return dict(found)
 
 
-def on_the_move(tx: Tx, but: str = "") -> list[Row]:
-    """Every claim of servers with an unfinished move (`but` one server's), with its `resources`."""
-    taken = schema.allocation.c
-    rows = (
-        select(*COLUMNS, claim.c.id.label("claim_id"), taken["class"], taken.amount)
-        .select_from(
-            move.join(claim, claim.c.server_id == move.c.server_id)
-            .join(server, server.c.id == move.c.server_id)
-            .join(host, host.c.id == claim.c.host_id)
-            .outerjoin(schema.allocation, taken.claim_id == claim.c.id)
-        )
-        .where(move.c.state.in_(schema.UNFINISHED), claim.c.server_id != but)
-        .order_by(host.c.name, server.c.name, server.c.id, claim.c.id)
+# The text of the states lets the partial index be used.
+ON_THE_MOVE = (
+    select(
+        *COLUMNS,
+        claim.c.id.label("claim_id"),
+        claim.c.group_id,
+        move.c.source_id,
+        move.c.target_id,
+        queue.STANDS.label("waits"),
+        allocation.c["class"],
+        allocation.c.amount,
     )
+    .select_from(
+        move.join(claim, claim.c.server_id == move.c.server_id)
+        .join(server, server.c.id == move.c.server_id)
+        .join(host, host.c.id == claim.c.host_id)
+        .outerjoin(allocation, allocation.c.claim_id == claim.c.id)
+    )
+    .where(
+        text("move.state IN ('running','undoing','waiting','stuck')"), claim.c.server_id != bindparam("but")
+    )
+    .order_by(host.c.name, server.c.name, server.c.id, claim.c.id)
+)
+
+
+def on_the_move(tx: Tx, but: str = "") -> list[Row]:
+    """Every claim of servers with an unfinished move (`but` one server's), with its `resources`, the
+    move's source and target, and whether that `waits` for a place."""
     found: dict[str, dict[str, Any]] = {}
-    for row in tx.execute(rows).mappings():
+    for row in tx.execute(ON_THE_MOVE, {"but": but, "present": moment(tx)}).mappings():
         each = found.setdefault(row["claim_id"], {**row, "resources": {}})
         if row["class"]:
             each["resources"][row["class"]] = row["amount"]

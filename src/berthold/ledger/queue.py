@@ -12,7 +12,7 @@ moves that do not wait themselves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import and_, bindparam, delete, exists, or_, select, text
@@ -23,9 +23,6 @@ from berthold.ledger.store import Tx, announce, moment
 
 queue = schema.queue
 move = schema.move
-claim = schema.claim
-allocation = schema.allocation
-server = schema.server
 
 # What `alone` holds on PostgreSQL; SQLite has one writer in any case.
 ALONE = text("SELECT pg_advisory_xact_lock(hashtext('berthold queue'))")
@@ -40,6 +37,8 @@ BEFORE = (
 SAME_GROUP = queue.c.group_id == bindparam("group")
 # For the asker that would fail at once, and for the one that would wait.
 IN_THE_WAY = {False: BEFORE.where(SAME_GROUP), True: BEFORE.where(or_(SAME_GROUP, queue.c.room))}
+# Whether a move stands in the queue; it needs the moment as `present`.
+STANDS = exists().where(queue.c.move_id == move.c.id, GOOD)
 LEAVE = delete(queue).where(queue.c.move_id == bindparam("move")).returning(queue.c.host_id)
 AT = queue.c.host_id == bindparam("host")
 IN_THE_WAY_AT = {patient: before.where(AT) for patient, before in IN_THE_WAY.items()}
@@ -105,40 +104,3 @@ def leave(tx: Tx, move_id: str) -> None:
 def _tell(tx: Tx, hosts: Collection[str]) -> None:
     for host_id in sorted(hosts):
         announce(tx, f"host:{host_id}")
-
-
-# What unfinished moves hold. The text of the states lets the partial index be used.
-UNDER_WAY = (
-    select(
-        claim.c.host_id,
-        claim.c.server_id,
-        claim.c.group_id,
-        claim.c.role,
-        move.c.id.label("move_id"),
-        move.c.playbook,
-        move.c.state,
-        move.c.source_id,
-        move.c.target_id,
-        server.c.name,
-        allocation.c["class"],
-        allocation.c.amount,
-        exists().where(queue.c.move_id == move.c.id, GOOD).label("waits"),
-    )
-    .select_from(
-        move.join(claim, claim.c.server_id == move.c.server_id)
-        .join(server, server.c.id == move.c.server_id)
-        .outerjoin(allocation, allocation.c.claim_id == claim.c.id)
-    )
-    .where(
-        text("move.state IN ('running','undoing','waiting')"),
-        claim.c.role != "left",
-        claim.c.server_id != bindparam("but"),
-    )
-)
-
-
-def under_way(tx: Tx, but: str) -> Sequence[Mapping[str, Any]]:
-    """What servers on the move (`but` one) hold: a row for each claim and resource class, with the
-    claim's role and host, the move's id, playbook, state, source and target, and whether it `waits`."""
-    rows = tx.execute(UNDER_WAY, {"but": but, "present": moment(tx)}).mappings()
-    return [dict(row) for row in rows]

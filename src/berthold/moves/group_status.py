@@ -98,7 +98,7 @@ def status_of_part(whole: Row, part: Row) -> str:
 def _member(tx: Tx, whole: Row, part: Row) -> dict[str, Any]:
     server = servers.find(tx, part["server_id"])
     status = status_of_part(whole, part)
-    failure = part["failure"] if status == "held" else {}
+    failure = part["failure"] if status in ("held", "stayed") else {}
     home = claims.home_of(tx, part["server_id"])
     return {
         "server_id": part["server_id"],

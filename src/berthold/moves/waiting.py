@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from berthold.ledger import queue, view
+from berthold.ledger import occupants, queue, view
 from berthold.ledger.store import Tx
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.group_move import WAITS_TO_GO
@@ -106,7 +106,7 @@ def left(scene: Scene, present: float) -> float:
 def hope(tx: Tx, scene: Scene, request: Request, sight: View) -> Hope:
     """What the move that wants this may wait for. `sight` is of the same snapshot as `tx`, or later."""
     group = view.group_of(tx, scene.server["group_id"])
-    held = [row for row in queue.under_way(tx, scene.server["id"]) if _may_go(row)]
+    held = [row for row in occupants.on_the_move(tx, scene.server["id"]) if _may_go(row)]
     request = replace(request, queued=frozenset())
     going = [row for row in held if not row["waits"]]
     prospects = _prospects(tx, request, sight, group, going)
@@ -119,6 +119,8 @@ def hope(tx: Tx, scene: Scene, request: Request, sight: View) -> Hope:
 def _may_go(row: Row) -> bool:
     """Whether a claim may be given up when its server's move ends, one way or the other."""
     playbook, running = row["playbook"], row["state"] == "running"
+    if row["state"] == "stuck" or row["role"] == "left":
+        return False
     if row["role"] in ("target", "source") or playbook in EITHER_WAY:
         return True
     if playbook in GIVES_HOME_BACK:
@@ -159,8 +161,7 @@ def _freed(sight: View, going: Sequence[Row]) -> list[HostView]:
     """The hosts of these claims, with what they would have free."""
     freed: dict[str, Counter[str]] = defaultdict(Counter)
     for row in going:
-        if row["class"] is not None:
-            freed[row["host_id"]][row["class"]] += row["amount"]
+        freed[row["host_id"]].update(row["resources"])
     hosts = []
     for host_id, amounts in freed.items():
         if host := sight.supply.find(host_id):
@@ -175,7 +176,7 @@ def _fewer(sight: View, mine: Sequence[Row]) -> dict[str, int]:
     """How many members each host would have."""
     leavers: dict[str, set[str]] = defaultdict(set)
     for row in mine:
-        leavers[row["host_id"]].add(row["server_id"])
+        leavers[row["host_id"]].add(row["id"])
     return {host_id: count - len(leavers[host_id]) for host_id, count in sight.members.items()}
 
 
@@ -185,7 +186,7 @@ def _homes(
     """Where the affinity group might live when it has arrived, or all others were deleted."""
     if group is None or group["policy"] != AFFINITY:
         return [sight.home]
-    if len({row["server_id"] for row in mine if row["playbook"] == "delete"}) == group["members"] - 1:
+    if len({row["id"] for row in mine if row["playbook"] == "delete"}) == group["members"] - 1:
         return [None]
     return view.places_of_group(tx, group["id"]).values() if group["moving"] and mine else [sight.home]
 
@@ -216,7 +217,7 @@ def _prospect(
 def hope_together(tx: Tx, requests: Mapping[str, Request], sight: View, busy: Mapping[str, str]) -> Hope:
     """What a whole group may wait for whose members want this; `busy`: the moves of members that must end
     first, with their servers' names. It keeps its turn for room even where only those are in its way."""
-    held = [row for row in queue.under_way(tx, "") if _may_go(row)]
+    held = [row for row in occupants.on_the_move(tx) if _may_go(row)]
     going = [row for row in held if not row["waits"]]
     if not queue.waiting(tx, busy):
         if prospects := _prospects_together(requests, sight, going, busy):

@@ -16,7 +16,7 @@ MEMBER: list[Field[Record]] = [
     Field("name", column("name")),
     # moving, turning back, held, arrived, settling, done, deleted; waiting or stayed, of the one that waits
     Field("status", column("status")),
-    Field("reason", column("reason")),  # why it is held
+    Field("reason", column("reason")),  # why it is held, or found no host
     Field("host", column("host"), rule=HOST_RULE),
     Field("reasons_by_host", column("hosts"), rule=HOST_RULE),
 ]
