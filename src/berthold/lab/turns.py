@@ -89,7 +89,7 @@ class LabStore(Store):
             _EMPTY[tables] = self.database.photograph()
 
     async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
-        """In a transaction, so that a racer can be held between the statement and its commit."""
+        """In a transaction like any other, so that it is a turn like any other."""
         return await self.write(called, statement, values)
 
     @cached_property
