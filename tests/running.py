@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,9 @@ class Api:
     def post(self, path: str, document: Any) -> httpx.Response:
         return self._http.post(f"/compute/v2.1{path}", json=document)
 
+    def put(self, path: str, document: Any) -> httpx.Response:
+        return self._http.put(f"/compute/v2.1{path}", json=document)
+
     def act(self, server: str, action: str, wish: Any = None) -> httpx.Response:
         return self.post(f"/servers/{server}/action", {action: wish})
 
@@ -86,8 +90,8 @@ class Api:
         flavor = {"id": number, "name": f"flavor-{number}", "vcpus": vcpus, "ram": 256, "disk": 0}
         assert self.post("/flavors", {"flavor": flavor}).status_code == 200
 
-    def make_group(self) -> str:
-        wish = {"name": "apart", "policy": "anti-affinity"}
+    def make_group(self, policy: str = "anti-affinity") -> str:
+        wish = {"name": policy, "policy": policy}
         made: str = self.post("/os-server-groups", {"server_group": wish}).json()["server_group"]["id"]
         return made
 
@@ -211,19 +215,20 @@ class Running:
         assert self._api is not None, "the cloud does not run"
         return self._api
 
-    def start(self) -> None:
-        """Start it and log in; all hosts are up then."""
+    def start(self, up: int | None = None) -> None:
+        """Start it and log in; all hosts, or at least so many, are up then."""
         self.home.clouds_yaml.unlink(missing_ok=True)
         self.process = Process([*self.words, "--port", "0"], self.says, self.first)
         wait_for(self.home.clouds_yaml.exists, self.process)
         line = next(line for line in self.home.clouds_yaml.read_text().splitlines() if "auth_url" in line)
         self._api = Api(line.split('"')[1].removesuffix("/identity/v3"), self.home.password())
-        wait_for(self._answers, self.process)
+        wait_for(partial(self._answers, self.hosts if up is None else up), self.process)
 
-    def _answers(self) -> bool:
+    def _answers(self, up: int) -> bool:
         try:
             self.api.log_in()
-            return [h["state"] for h in self.api.get("/os-hypervisors")["hypervisors"]] == ["up"] * self.hosts
+            hypervisors = self.api.get("/os-hypervisors")["hypervisors"]
+            return [each["state"] for each in hypervisors].count("up") >= up
         except httpx.TransportError:
             return False
 
