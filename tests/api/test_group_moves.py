@@ -135,7 +135,9 @@ def test_what_cannot_be_done_now_says_why(cloud: Any, group: str, fault: Any) ->
     (one, _) = servers(cloud)
     cloud.act(one["id"], "pause")
     cloud.world.settle()
-    assert f"{one['name']} ({one['id']}) is paused" in fault(act(cloud, group, {"move": None}), 409)
+    told = fault(act(cloud, group, {"move": None}), 409)
+    assert f"{one['name']} ({one['id']}) is paused" in told
+    assert "may wait" not in told
     assert "its policy is anti-affinity" in fault(act(cloud, cloud.group("ann"), {"move": None}), 409)
     fault(act(cloud, "no-such-group", {"move": None}), 404)
 
@@ -176,7 +178,9 @@ def test_a_group_waits_for_room_if_its_request_says_so(cloud: Any, group: str, f
     old = cloud.server("old", flavorRef=big)
     cloud.delete(f"/servers/{old}", "admin")
     step_until(cloud.world, under_way(cloud.world, old), "let volumes go")
-    assert "No valid host was found" in fault(wait(cloud, group, "0"), 409)
+    told = fault(wait(cloud, group, "0"), 409)
+    assert "No valid host was found" in told
+    assert "a group move may wait for it" in told
     fault(wait(cloud, group, "soon"), 400)
     answer = wait(cloud, group, "120")
     assert answer.status == 202

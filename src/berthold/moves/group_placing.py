@@ -33,6 +33,7 @@ from berthold.settings import Settings
 log = structlog.get_logger("berthold.placing")
 
 LOOKS = 3  # that found candidates, all of which were lost
+WOULD_HELP = "That is over once others on the move have arrived; a group move may wait for it"
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,11 @@ async def move_group(
     try:
         return await _placed(store, watch, settings, asked)
     except (NoValidHost, Refused, WrongState) as no:
+        hope = await store.read(_hope, asked, settings, watch)
+        if by.wait_s <= 0 and hope.prospects:
+            raise _told(no, WOULD_HELP) from no
         if by.wait_s <= 0:
             raise
-        hope = await store.read(_hope, asked, settings, watch)
         if not hope.prospects:
             raise _since(no, hope) from no
     return await store.write(group_waiting.ask, group_id, by, host)
