@@ -47,6 +47,10 @@ BEGIN
     INSERT INTO allocation (claim_id, provider_id, class, amount)
       SELECT p_claim, p_host, unnest(p_classes), unnest(p_amounts);
 
+    -- One by one: who waits for a row that all before it change looks for the newest version after each of
+    -- them; who waits here finds it at once. It is no lock that anything rests on: that is the host's row.
+    PERFORM pg_advisory_xact_lock(hashtextextended(p_host, 0));
+
     -- The host may be given something. Its next ask, if there is one, has this number.
     UPDATE host SET asks = asks + (p_ask IS NOT NULL)::int
       WHERE id = p_host AND status = 'up' AND NOT disabled AND epoch = coalesce(p_host_epoch, epoch)
