@@ -272,6 +272,8 @@ def _images_and_files(cloud: Cloud) -> Iterator[str]:
     for one, name in cloud.select("SELECT id, name FROM image WHERE name LIKE '%-shelved'"):
         if one not in shelved:
             yield f"M6: image {one} ({name}) belongs to no shelved server"
+    for one, name, status in cloud.select("SELECT id, name, status FROM image WHERE status <> 'active'"):
+        yield f"M6: image {one} ({name}) is {status}, and nobody makes it any more"
     for files, naming in (
         (cloud.companions.volumes.files, volume.files_named),
         (cloud.companions.volumes.snapshots.files, snapshots.files_named),
