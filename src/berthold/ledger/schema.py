@@ -419,6 +419,7 @@ seat = Table(
         initially="IMMEDIATE",
     ),
 )
+Index("seat_of_server", seat.c.server_id)
 
 # G2: an affinity group lives on one home and, while it moves, goes to one next home.
 # Written by ledger/seats.py.
@@ -497,6 +498,7 @@ Index(
     postgresql_where=text("role <> 'left'"),
     sqlite_where=text("role <> 'left'"),
 )
+Index("claim_of_server", claim.c.server_id)  # of any role
 Index("claim_on_host", claim.c.host_id)
 Index("claim_seat", claim.c.group_id, claim.c.domain, claim.c.server_id)
 Index(
