@@ -41,6 +41,7 @@ from berthold.lab.storm.runs import (
 from berthold.lab.strategies import metadata_without, scheduler_only, unguarded_metadata
 from berthold.lab.turns import called
 from berthold.ledger import inventories, seats
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Statement, Tx
 from berthold.moves import twin
 
@@ -126,6 +127,12 @@ def test_ten_storms_break_no_promise_and_leave_nothing_behind(part: int, sea: Se
     print(f"{len(storms)} storms, {done.total()} operations: {dict(done.most_common())}")
 
 
+def test_a_guest_that_is_late_where_its_group_flees_from_is_no_arrival(sea: Sea) -> None:
+    """A create had its place when the host lost power, and came to be there once the host was back, before
+    its move had heard of the fence. The checks took that for a second home of the group."""
+    assert_enough(run(sea, script(7112)))
+
+
 # -- What a storm cannot miss -----------------------------------------------------------------
 
 
@@ -168,7 +175,7 @@ def test_a_ledger_that_looks_before_it_takes_capacity_is_found_out(monkeypatch: 
         .where(*inventories.one_class)
         .values(used=inventories.c.used + inventories.wanted)
     )
-    monkeypatch.setattr(inventories, "USE", unguarded)
+    monkeypatch.setattr(inventories, "USE", Prepared(unguarded))
     unbounded = metadata_without(lambda each: each.name == "c1_capacity")
     with closing(Sea(unbounded, guarded=False)) as sea:
         assert found_out(sea, "raises the use of host", first=2).promise == "C1"

@@ -22,6 +22,7 @@ from berthold.lab.judge import Finding, Replay
 from berthold.lab.storm.cloud import Cloud
 from berthold.ledger import schema
 from berthold.ledger.audit import CHECKS, audit
+from berthold.ledger.seats import flown_from
 from berthold.moves.power import GUEST_AT_REST
 from berthold.moves.shelve import SHELVED_IMAGE
 
@@ -155,11 +156,20 @@ class Watcher:
         row = {**self._claimed[key], "event": event, "claim_id": token, "amounts": {}}
         if key[0] in self._ungrouped:
             row |= {"group_id": None, "policy": "none"}
+        elif (row["group_id"], key[1]) in self._fled:
+            # It is late, not new there: its claim is older than the flight, and was judged when it was taken.
+            row |= {"policy": "none"}
         self.ground.see(row)
 
     @property
     def _ungrouped(self) -> set[str]:
         return {row[0] for row in self.cloud.select("SELECT id FROM server WHERE group_id IS NULL")}
+
+    @property
+    def _fled(self) -> set[tuple[str, str | None]]:
+        """Each affinity group that is being evacuated, and the host that it leaves."""
+        rows = self.cloud.select("SELECT id, moving FROM server_group WHERE moving IS NOT NULL")
+        return {(group, flown_from(moving)) for group, moving in rows}
 
 
 def _history_after(cloud: Cloud, number: int) -> Iterator[Mapping[str, Any]]:
