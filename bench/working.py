@@ -221,8 +221,9 @@ async def _all_in_one(directory: Path, hosts: int) -> AsyncIterator[Client]:
     ]
     conductor = Conductor(store, four.neighbours, settings, "bench")
     parts: list[cloud.Part] = [conductor, *map(cloud.agent, daemons), cloud.door(door)]
-    running = [asyncio.create_task(part.run()) for part in parts]
     app = cloud.application(four, settings, door, "token")
+    cloud.keep_what_is_made()
+    running = [asyncio.create_task(part.run()) for part in parts]
 
     async def all_here() -> bool:
         return all(daemon.welcome for daemon in daemons)
