@@ -240,12 +240,11 @@ SERVERS = [
     step("server remove network s2 private"),
     step("server show s2", {"addresses": {}}),
     step("server add fixed ip --tag nic s2 private", {"Network ID": UUID, "Port ID": UUID, "Tag": "nic"}),
-    step(
-        "server backup create --name b1 --type daily --rotate 1 --wait s2", {"name": "b1", "status": "active"}
-    ),
-    step(
-        "server backup create --name b2 --type daily --rotate 1 --wait s2", {"name": "b2", "status": "active"}
-    ),
+    # The client shows what it saw before it waited.
+    step("server backup create --name b1 --type daily --rotate 1 --wait s2", {"name": "b1"}),
+    step("image show b1", {"status": "active"}),
+    step("server backup create --name b2 --type daily --rotate 1 --wait s2", {"name": "b2"}),
+    step("image show b2", {"status": "active"}),
     step("image list --name b1", []),
     step("image delete b2"),
     step("port create --network private p1", {"id": UUID, "name": "p1", "status": "DOWN"}),

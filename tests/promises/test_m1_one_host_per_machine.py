@@ -6,10 +6,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from alembic import command
+from sqlalchemy import text
 
+from berthold import database
 from berthold.database import upgrade
 from berthold.errors import Refused
+from berthold.lab import engines
 from berthold.ledger import hosts, schema
 from berthold.ledger.audit import audit
 from berthold.ledger.store import Store, Tx
@@ -62,18 +65,17 @@ def test_of_many_names_at_once_one_is_the_machine(store: Store) -> None:
 
 
 def test_an_upgrade_leaves_each_machine_the_name_that_has_its_servers(bare_url: str) -> None:
-    upgrade(bare_url)
-    engine = create_engine(bare_url)
+    with engines.connected(bare_url) as connection:
+        config = database.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0010")
+        connection.commit()
     store = Store(bare_url)
     old = store.write_now(register, "old")
     store.write_now(add_server, "s")
     store.write_now(claim, "s", old.id)
     store.write_now(partial(register, key="another"), "new")
-    with engine.begin() as connection:
-        connection.execute(text("DROP INDEX m1_one_host_per_machine"))
-        connection.execute(text("UPDATE host SET agent_key = 'machine'"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0010'"))
+    store.write_now(lambda tx: tx.execute(text("UPDATE host SET agent_key = 'machine'")))
     upgrade(bare_url)
     assert keys(store)["old"] == "machine" != keys(store)["new"]
-    engine.dispose()
     store.close()
