@@ -189,16 +189,31 @@ def in_order(late: str) -> Callable[[World, Results], list[str]]:
 
 
 QUEUES = (
-    Scenario("two patient movers, one free host", 3, patient_members(2), comes_to(PLACED, WAITS)),
+    Scenario("two patient movers, one free host", 3, patient_members(2), comes_to(PLACED, WAITS), alike=True),
     Scenario(
-        "three patient movers, two free hosts", 5, patient_members(3), comes_to(PLACED, PLACED, WAITS), False
+        "three patient movers, two free hosts",
+        5,
+        patient_members(3),
+        comes_to(PLACED, PLACED, WAITS),
+        False,
+        alike=True,
     ),
-    Scenario("two that want each other's place", 2, patient_members(2), comes_to(WAITS, TOLD_NO)),
+    Scenario("two that want each other's place", 2, patient_members(2), comes_to(WAITS, TOLD_NO), alike=True),
     Scenario(
-        "three that want each other's places", 3, patient_members(3), comes_to(WAITS, WAITS, TOLD_NO), False
+        "three that want each other's places",
+        3,
+        patient_members(3),
+        comes_to(WAITS, WAITS, TOLD_NO),
+        False,
+        alike=True,
     ),
     Scenario(
-        "three patient creates, one host's room", 1, patient_creates, comes_to(PLACED, WAITS, WAITS), False
+        "three patient creates, one host's room",
+        1,
+        patient_creates,
+        comes_to(PLACED, WAITS, WAITS),
+        False,
+        alike=True,
     ),
     Scenario(
         "a place comes free, the next one waits", 4, one_place_comes_free(PATIENCE_S), in_order(WAITS), False
@@ -233,7 +248,9 @@ QUEUES = (
     Scenario(
         "room comes free for a whole group, the next one waits", 2, group_and_late, the_group_first, False
     ),
-    Scenario("two groups that want each other's host", 2, two_groups, comes_to(WAITS, TOLD_NO), False),
+    Scenario(
+        "two groups that want each other's host", 2, two_groups, comes_to(WAITS, TOLD_NO), False, alike=True
+    ),
     Scenario(
         "a host for a whole group while a member reboots",
         2,

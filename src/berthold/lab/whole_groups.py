@@ -170,7 +170,7 @@ def settled(world: World, results: Results) -> list[str]:
 
 
 WHOLE_GROUPS = (
-    Scenario("two whole moves of one group", 3, two_operators, one_accepted, plain=False),
+    Scenario("two whole moves of one group", 3, two_operators, one_accepted, plain=False, alike=True),
     Scenario("forward against back", 2, two_words, back_has_the_last_word, plain=False),
     Scenario(
         "a whole group moves while one joins",
