@@ -27,7 +27,7 @@ SMALL = {
     "queue",
 }
 # What the lab asks, not the product.
-OF_THE_LAB = re.compile(r"SELECT move.id\s+FROM move\s+WHERE move.state IN")
+OF_THE_LAB = re.compile(r"SELECT move.id\s+FROM move\s+WHERE state IN")
 
 
 def a_day(world: World) -> None:

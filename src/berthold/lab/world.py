@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import MetaData, Select, select, text
+from sqlalchemy import MetaData, select, text
 
 from berthold import companions
 from berthold.agent.daemon import Daemon
@@ -37,6 +37,7 @@ from berthold.database import metadata
 from berthold.errors import Stale
 from berthold.lab.turns import LabStore, Turn, now, stalled, turn
 from berthold.ledger import audit, claims, group_moves, groups, hosts, moves, quotas, schema, servers
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx
 from berthold.moves import begin, together
 from berthold.moves.outcome import Outcome
@@ -57,8 +58,8 @@ SMALL = {
 }
 LARGE = {**SMALL, "id": "2", "name": "large", "vcpus": 2, "ram": 1024}
 LEASE_S = 5.0
-UNFINISHED = (
-    select(schema.move.c.id).where(schema.move.c.state.in_(moves.WORKED_ON)).order_by(schema.move.c.number)
+UNFINISHED = Prepared(
+    select(schema.move.c.id).where(text("state IN ('running','undoing')")).order_by(schema.move.c.number)
 )
 
 __all__ = ["LARGE", "PROJECT", "SMALL", "USER", "LabStore", "Turn", "World", "now", "turn", "with_settings"]
@@ -185,7 +186,7 @@ class World:
 
     def unfinished(self) -> list[str]:
         """Moves that a conductor could work on, oldest first."""
-        return self.store.read_now(lambda tx: list(tx.execute(UNFINISHED).scalars()))
+        return [row[0] for row in self.store.read_now(UNFINISHED.rows, {})]
 
     def lease(self, move_id: str) -> moves.Lease:
         """The lease under which this world's conductor works on the move; taken if need be."""
@@ -293,12 +294,7 @@ class World:
 
     def rows(self, table: str) -> list[Mapping[str, Any]]:
         """A whole table, in an order that does not depend on chance."""
-
-        def read(tx: Tx) -> list[Mapping[str, Any]]:
-            rows = tx.execute(all_of(table)).mappings()
-            return sorted((dict(row) for row in rows), key=str)
-
-        return self.store.read_now(read)
+        return sorted(self.store.read_now(all_of(table).mappings, {}), key=str)
 
     def picture(self) -> dict[str, list[Mapping[str, Any]]]:
         """What must be as before when a move has left no trace: claims, seats, use, guests, servers."""
@@ -377,8 +373,8 @@ class World:
 
 
 @cache
-def all_of(table: str) -> Select[Any]:
-    return select(metadata.tables[table])
+def all_of(table: str) -> Prepared:
+    return Prepared(select(metadata.tables[table]))
 
 
 def lease_one(tx: Tx, move_id: str, owner: str) -> moves.Lease:

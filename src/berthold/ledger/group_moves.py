@@ -17,6 +17,7 @@ from sqlalchemy import case, select, text, update
 
 from berthold.errors import NotFound, Refused
 from berthold.ledger import schema, seats
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, clock_of, moment
 
 group_move = schema.group_move
@@ -25,6 +26,9 @@ move = schema.move
 # Whoever sees to group moves (`moves.together.tend`) is woken by this.
 TOPIC = "group-moves"
 UNDER_WAY = ("waiting", "moving", "settling")
+TO_DO = Prepared(
+    select(group_move.c.id).where(text("state <> 'done'")).order_by(group_move.c.created_at, group_move.c.id)
+)
 
 
 def begin(
@@ -108,8 +112,7 @@ def latest(tx: Tx, group_id: str) -> Mapping[str, Any] | None:
 
 def unfinished(tx: Tx) -> list[str]:
     """Every group move that is not done, oldest first."""
-    standing = select(group_move.c.id).where(text("state <> 'done'"))
-    return list(tx.execute(standing.order_by(group_move.c.created_at, group_move.c.id)).scalars())
+    return [row[0] for row in TO_DO.rows(tx, {})]
 
 
 def members(tx: Tx, group_move_id: str, *, ended: bool = False) -> list[Mapping[str, Any]]:
