@@ -33,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tell", action="store_true", help="write the pages of tests/stories anew")
 
 
+# Folders whose tests take seconds each.
+LONG = frozenset({"chaos", "clients", "races", "storm"})
 STARTED = pytest.StashKey[engines.PostgreSQL]()
 VERSIONS: set[str] = set()
 
@@ -93,6 +95,21 @@ def store(database_url: str) -> Iterator[Store]:
     store = Store(database_url)
     yield store
     store.close()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes seconds comes first, in the share of each worker (`--dist worksteal` gives each a slice of
+    the list): at the end there is nothing left for which the others would wait."""
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    long = [item for item in items if item.path.parent.name in LONG]
+    short = [item for item in items if item.path.parent.name not in LONG]
+    share = -(-len(short) // workers)
+    items[:] = [
+        item
+        for worker in range(workers)
+        for item in (*long[worker::workers], *short[worker * share : (worker + 1) * share])
+    ]
 
 
 def pytest_collection_finish() -> None:
