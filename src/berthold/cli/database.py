@@ -97,7 +97,7 @@ def brought_up(url: str) -> None:
     """Bring the database's tables up to this version, if they are not."""
     try:
         with doing("The tables are being brought up to this version …"):
-            if not _is_current(url):
+            if missing(url) or not _is_current(url):  # to ask a SQLite file makes it
                 database.upgrade(url)
     except DBAPIError as error:
         raise Wrong(f"the database cannot be brought up to date: {error.orig}") from error
