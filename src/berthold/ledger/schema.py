@@ -520,6 +520,8 @@ allocation = Table(
     PrimaryKeyConstraint("claim_id", "provider_id", "class", name="allocation_one_per_class"),
     CheckConstraint("amount > 0", name="allocation_positive"),
 )
+# The audit adds up what is taken of each host: without it that is every allocation anew for every inventory.
+Index("allocation_on_provider", allocation.c.provider_id, allocation.c["class"])
 
 # M7: who waits for a place on which host. It holds nothing for anybody; it only says whom to let go
 # first (`ledger/queue.py`). `ticket` is the move's number: first come, first served. Written by
