@@ -17,6 +17,7 @@ from berthold.companions import (
 from berthold.companions.embedded import Companions
 from berthold.companions.files import NoSpace
 from berthold.companions.http import Service
+from berthold.companions.roles import CHANGES_THINGS
 from berthold.errors import Refused, WrongState
 
 
@@ -44,6 +45,7 @@ def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRo
             image_api.fault,
             # Glance calls a full disk a body that is too large for it.
             statuses={NoSpace: 413},
+            changed_by=CHANGES_THINGS,
             base_url=base_url,
         ),
         Service(
@@ -54,6 +56,7 @@ def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRo
             volume_api.fault,
             # Cinder calls a volume's wrong state a bad request, and too much of anything too large.
             statuses={WrongState: 400, Refused: 413},
+            changed_by=CHANGES_THINGS,
             base_url=base_url,
         ),
         Service(
@@ -63,6 +66,7 @@ def companions_app(four: Companions, base_url: str | None = None) -> list[BaseRo
             ports_api.ROUTES,
             network_api.fault,
             titles={Refused: "OverQuota"},
+            changed_by=CHANGES_THINGS,
             base_url=base_url,
         ),
     )

@@ -142,6 +142,7 @@ class Service:
     statuses: dict[type[Failure], int] = field(default_factory=dict)
     titles: dict[type[Failure], str] = field(default_factory=dict)
     unscoped: bool = False  # whether a token without a project will do
+    changed_by: str | None = None  # the role that whoever changes something here has at least
     base_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -192,6 +193,8 @@ class Service:
             match = pattern.match(path)
             if match and known_method == method:
                 bearer = None if is_open else await self._bearer(request)
+                if bearer is not None and method != "GET":
+                    self._need_a_writer(bearer)
                 return await function(
                     Asked(request, self.four, self._home(request), match.groupdict(), bearer)
                 )
@@ -211,6 +214,10 @@ class Service:
         if bearer.project is None and not self.unscoped:
             raise Unauthenticated("the token is for no project; log in with one")
         return bearer
+
+    def _need_a_writer(self, bearer: Bearer) -> None:
+        if self.changed_by is not None and self.changed_by not in bearer.roles:
+            raise NotAllowed(f"{NO_RIGHT}: it needs the role {self.changed_by}")
 
     def _home(self, request: Request) -> str:
         return self.base_url or f"{request.url.scheme}://{request.url.netloc}"

@@ -6,6 +6,8 @@ from collections.abc import Set
 
 # A role implies those after it.
 ROLES = ("admin", "manager", "member", "reader")
+# Who may do more than look at a project's images, volumes and networks.
+CHANGES_THINGS = "member"
 
 
 def implied(roles: Set[str]) -> frozenset[str]:
