@@ -52,18 +52,19 @@ def things(store: Store) -> set[str]:
 
 def in_company(store: Store, *works: Callable[[Tx], Any]) -> tuple[list[Any], int]:
     """What came of works that all waited for the writer when it became free; how many commits they took."""
-    go_on, commits = threading.Event(), 0
+    begun, go_on, commits = threading.Event(), threading.Event(), 0
 
     def committed(_: Any) -> None:
         nonlocal commits
         commits += 1
 
     def hold(_: Tx) -> None:
+        begun.set()
         assert go_on.wait(LONG_S)
 
     async def run() -> list[Any]:
         first = asyncio.create_task(store.write(hold))
-        await asyncio.sleep(0)
+        assert await asyncio.to_thread(begun.wait, LONG_S)
         waiting = [asyncio.create_task(store.write(work)) for work in works]
         await asyncio.sleep(0)
         go_on.set()
@@ -173,11 +174,15 @@ def test_a_disk_that_fails_at_the_commit_is_told_to_all_and_nothing_is_done_twic
 
 
 def test_who_was_cancelled_while_it_waited_is_not_done(store: Store) -> None:
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(_: Tx) -> None:
+        begun.set()
+        assert go_on.wait(LONG_S)
 
     async def run() -> int:
-        first = asyncio.create_task(store.write(lambda _: go_on.wait(LONG_S)))
-        await asyncio.sleep(0)
+        first = asyncio.create_task(store.write(hold))
+        assert await asyncio.to_thread(begun.wait, LONG_S)
         cancelled, other = (asyncio.create_task(store.write(put, name)) for name in ("never", "a"))
         await asyncio.sleep(0)
         cancelled.cancel()

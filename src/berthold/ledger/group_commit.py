@@ -9,20 +9,17 @@ with a transaction to itself, so that each has its own error and its own new tri
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from berthold.ledger.bus import Bus
+from berthold.ledger.jobs import Job, Jobs, Work, tell
 from berthold.ledger.verdicts import Again, told
 
-Work = Callable[[Connection], Any]
 T = TypeVar("T")
 
 # So long do those wait that come next, and the database's other processes.
@@ -31,54 +28,40 @@ SAVEPOINT = "one_of_many"
 
 
 class GroupCommit:
-    """Runs what is given to `run` on `executor`, which has one thread. `about`: what work may know of its
-    transaction (`tx.info`); `alone` runs one piece of work in a transaction of its own, as a store does."""
+    """Runs what is given to `run` in a thread of its own. `about`: what work may know of its transaction
+    (`tx.info`); `alone` runs one piece of work in a transaction of its own, as a store does."""
 
     def __init__(
-        self,
-        engine: Engine,
-        executor: Executor,
-        bus: Bus,
-        about: Mapping[str, Any],
-        alone: Callable[[Work], Any],
+        self, engine: Engine, bus: Bus, about: Mapping[str, Any], alone: Callable[[Work], Any]
     ) -> None:
         self._engine = engine
-        self._executor = executor
         self._bus = bus
         self._about = about
         self._alone = alone
-        self._waiting: deque[_Job] = deque()
+        self._jobs = Jobs(self._serve, threads=1, name="write")
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """The result of `work`, once it is committed."""
-        job = _Job(work, asyncio.get_running_loop())
-        self._waiting.append(job)
-        self._executor.submit(self._work)
-        result: T = await job.future
-        return result
+        return await self._jobs.run(work)
 
-    def _work(self) -> None:
-        """Do what waits. Whoever came in time was taken along; then there is nothing left."""
-        jobs: list[_Job] = []
-        while self._waiting and len(jobs) < AT_MOST:
-            job = self._waiting.popleft()
-            if not job.future.cancelled():
-                jobs.append(job)
+    def close(self) -> None:
+        """Do what waits, then end."""
+        self._jobs.close()
+
+    def _serve(self, first: Job) -> None:
+        jobs = [first]
+        while len(jobs) < AT_MOST and (job := self._jobs.take()) is not None:
+            jobs.append(job)
         try:
             if len(jobs) > 1:
                 self._together(jobs)
             for job in jobs:
                 if not job.is_done:
                     job.do(self._alone, job.work)
-        except BaseException as error:
-            for job in jobs:
-                if not job.is_done:
-                    job.error = error
-            raise
         finally:
-            _tell(jobs)
+            tell(jobs)
 
-    def _together(self, jobs: Sequence[_Job]) -> None:
+    def _together(self, jobs: Sequence[Job]) -> None:
         """Leaves undone what should be done again alone."""
         committing = False
         try:
@@ -102,44 +85,7 @@ class GroupCommit:
             self._bus.tell(topics)
 
 
-class _Job:
-    """One piece of work: what came of it, and who waits for that."""
-
-    def __init__(self, work: Work, loop: asyncio.AbstractEventLoop) -> None:
-        self.work = work
-        self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self.topics: list[str] = []
-        self.take_back()
-
-    def take_back(self) -> None:
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self._is_done = False
-
-    @property
-    def is_done(self) -> bool:
-        return self._is_done or self.error is not None
-
-    def do(self, run: Callable[[T], Any], on: T) -> None:
-        """Keep what `run` returns, or raises."""
-        try:
-            self.result = run(on)
-            self._is_done = True
-        except Exception as error:
-            self.error = error
-
-    def settle(self) -> None:
-        """In the loop's own thread."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
-
-
-def _within(tx: Connection, job: _Job) -> None:
+def _within(tx: Connection, job: Job) -> None:
     """Do it in a savepoint. What the database refused stays undone."""
     connection: Any = tx.connection.driver_connection
     tx.info["topics"] = job.topics
@@ -151,15 +97,3 @@ def _within(tx: Connection, job: _Job) -> None:
     if isinstance(job.error, (DBAPIError, Again)):
         job.take_back()
     connection.execute(f"RELEASE {SAVEPOINT}")
-
-
-def _tell(jobs: Sequence[_Job]) -> None:
-    """Each loop once: to wake one costs as much as what it is woken for."""
-    for loop in {job.loop for job in jobs}:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_settle, [job for job in jobs if job.loop is loop])
-
-
-def _settle(jobs: Sequence[_Job]) -> None:
-    for job in jobs:
-        job.settle()

@@ -6,8 +6,8 @@ same `f(tx, …)` runs under `Store.write_now`.
 
 Two engines, one text. PostgreSQL: READ COMMITTED, a few connections in worker threads.
 SQLite: one writer thread (`BEGIN IMMEDIATE`), whose commits are shared (`group_commit`), a second
-engine for reads that never makes a writer wait; in memory, one connection for both. Every connection
-asserts its settings when it is opened, since promises rest on them.
+engine for reads that never makes a writer wait (`shared_reads`); in memory, one connection for both.
+Every connection asserts its settings when it is opened, since promises rest on them.
 
 Topics that `f` names with `announce(tx, topic)` reach `store.bus` after the commit, and
 only if there was one.
@@ -32,6 +32,7 @@ from berthold.errors import Unavailable
 from berthold.ledger import calls
 from berthold.ledger.bus import Bus
 from berthold.ledger.group_commit import GroupCommit
+from berthold.ledger.shared_reads import SharedReads
 from berthold.ledger.verdicts import Again, may_retry, told
 from berthold.settings import Settings
 
@@ -48,8 +49,6 @@ TRIES = 20
 READ_TRIES = 3
 POSTGRESQL_CONNECTIONS = 6
 POSTGRESQL_READERS = 4
-# SQLite works in this process: more threads would only hand its interpreter's lock round.
-SQLITE_READERS = 2
 BUSY_MS = 10_000
 LOST = "the database was lost while it committed; look whether it was done"
 BUSY = "the database is too busy with this record; try again"
@@ -80,13 +79,14 @@ class Store:
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
         self.retries = 0
-        one_writer = self.writer.dialect.name == "sqlite"
-        self._writers = ThreadPoolExecutor(1 if one_writer else POSTGRESQL_CONNECTIONS, "write")
-        self._readers = ThreadPoolExecutor(SQLITE_READERS if one_writer else POSTGRESQL_READERS, "read")
         self._about = {"clock": self.clock, "settings": self.settings}
-        self._shared: GroupCommit | None = None
-        if one_writer:
-            self._shared = GroupCommit(self.writer, self._writers, self.bus, self._about, self.write_now)
+        self._writers = ThreadPoolExecutor(POSTGRESQL_CONNECTIONS, "write")
+        self._readers = ThreadPoolExecutor(POSTGRESQL_READERS, "read")
+        self._shared_writes: GroupCommit | None = None
+        self._shared_reads: SharedReads | None = None
+        if self.writer.dialect.name == "sqlite":
+            self._shared_writes = GroupCommit(self.writer, self.bus, self._about, self.write_now)
+            self._shared_reads = SharedReads(self.reader, self._about, self.read_now)
 
     async def write(self, f: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `f(tx, …)` in a transaction that changes something; its result once committed.
@@ -96,8 +96,8 @@ class Store:
         """
         if self.inline:
             return self.write_now(f, *args, **kwargs)
-        if self._shared is not None:
-            return await self._shared.run(lambda tx: f(tx, *args, **kwargs))
+        if self._shared_writes is not None:
+            return await self._shared_writes.run(lambda tx: f(tx, *args, **kwargs))
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writers, lambda: self.write_now(f, *args, **kwargs))
 
@@ -105,6 +105,8 @@ class Store:
         """Run `f(tx, …)` in a transaction that only looks, on one snapshot where the engine has one."""
         if self.inline:
             return self.read_now(f, *args, **kwargs)
+        if self._shared_reads is not None:
+            return await self._shared_reads.run(lambda tx: f(tx, *args, **kwargs))
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, lambda: self.read_now(f, *args, **kwargs))
 
@@ -177,6 +179,9 @@ class Store:
 
     def close(self) -> None:
         """Finish what runs, then close every connection."""
+        for shared in (self._shared_writes, self._shared_reads):
+            if shared is not None:
+                shared.close()
         self._writers.shutdown(wait=True)
         self._readers.shutdown(wait=True)
         self.writer.dispose()
