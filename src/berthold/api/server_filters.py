@@ -1,5 +1,8 @@
 """From the query of `GET /servers` to what the ledger is asked for.
 
+Every filter that is accepted counts, for whom it is meant: some are for operators, and some of these for
+everybody since 2.83; for others they say nothing, as ever. What servers show is compared as it is shown.
+
 A name is a regular expression on MySQL's terms: found anywhere, upper and lower case alike.
 Plain words and anchors become LIKE. The rest is judged in Python, and only expressions that
 cannot run away are: bounded in length, no groups repeated, two repeats at most.
@@ -9,13 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from berthold.api.call import Call
 from berthold.api.microversions import Version
-from berthold.api.views.servers import status
+from berthold.api.views.servers import ROOT_DEVICE, status
 from berthold.errors import Malformed, NotAllowed
-from berthold.ledger.reading import Row, ServersWanted
+from berthold.ledger.reading import SORT_KEYS, Row, ServersWanted
 from berthold.moves.status import AT_REST, ON_THE_MOVE, WHILE_ACTIVE
 
 Judge = Callable[[Row], bool]
@@ -32,9 +36,39 @@ PATTERN_MAX = 255
 REPEATS_MAX = 2
 
 # Query parameter -> column that must be equal: for admins, and since 2.83 for everybody where
-# the second names it.
-ADMINS = {"user_id": "user_id", "uuid": "id", "key_name": "key_name", "description": "description"}
-SINCE_2_83 = {"user_id", "key_name", "description", "availability_zone", "vm_state", "task_state"}
+# the last set names it.
+ADMINS = {
+    "user_id": "user_id",
+    "uuid": "id",
+    "instance_uuid": "id",
+    "image_ref": "image_id",
+    "key_name": "key_name",
+    "description": "description",
+    "display_description": "description",
+}
+# The same for what a server shows and no column says: text, a truth, a moment.
+SHOWN: Mapping[str, Callable[[Row], Any]] = {
+    "power_state": lambda row: status(row).power_state,
+    "progress": lambda row: status(row).progress,
+    "launch_index": lambda row: row["details"].get("launch_index", 0),
+    "hostname": lambda row: row["details"].get("hostname"),
+    "access_ip_v4": lambda row: row["details"].get("access_ip_v4", ""),
+    "access_ip_v6": lambda row: row["details"].get("access_ip_v6", ""),
+    "root_device_name": lambda row: ROOT_DEVICE,
+    "kernel_id": lambda row: "",
+    "ramdisk_id": lambda row: "",
+}
+FLAGS: Mapping[str, Callable[[Row], bool]] = {
+    "config_drive": lambda row: bool(row["details"].get("config_drive")),
+    "auto_disk_config": lambda row: row["details"].get("disk_config") == "AUTO",
+}
+MOMENTS = {"created_at": "created_at", "launched_at": "launched_at", "terminated_at": "deleted_at"}
+SINCE_2_83 = {
+    *("user_id", "key_name", "description", "availability_zone", "vm_state", "task_state"),
+    *("power_state", "progress", "config_drive", *MOMENTS),
+}
+# What only operators may know of servers, not even by the order in which theirs stand.
+SORTED_BY_ADMINS = {"host", "node"}
 
 QUERY = frozenset(
     {
@@ -43,7 +77,6 @@ QUERY = frozenset(
         "all_tenants",
         "auto_disk_config",
         "availability_zone",
-        "block_device_mapping",
         "changes-before",
         "changes-since",
         "config_drive",
@@ -67,7 +100,6 @@ QUERY = frozenset(
         "launched_at",
         "limit",
         "locked",
-        "locked_by",
         "marker",
         "name",
         "node",
@@ -79,7 +111,6 @@ QUERY = frozenset(
         "ramdisk_id",
         "reservation_id",
         "root_device_name",
-        "services",
         "soft_deleted",
         "sort_dir",
         "sort_key",
@@ -102,9 +133,10 @@ def wanted(call: Call, zones: Mapping[str, str]) -> ServersWanted:
     Raises `Malformed`, `NotAllowed`.
     """
     query, admin = call.query, call.may(ALL_FILTERS)
-    name_like, name_judge = name_filter(query.text("name"))
+    name = query.text("name")
+    name_like, name_judge = name_filter(query.text("display_name") if name is None and admin else name)
     judges = [name_judge, _statuses(call), _states(call, admin, zones), _reservation(call), _address(call)]
-    judges += [_tags(call)]
+    judges += [_tags(call), _fixed_address(call, admin), *_as_shown(call, admin)]
     active = [judge for judge in judges if judge is not None]
     equal: dict[str, Any] = {}
     for name, column in {"image": "image_id", **(ADMINS if admin else {})}.items():
@@ -129,6 +161,15 @@ def wanted(call: Call, zones: Mapping[str, str]) -> ServersWanted:
         changed_before=before,
         judge=(lambda row: all(judge(row) for judge in active)) if active else None,
     )
+
+
+def sorting(call: Call) -> list[tuple[str, bool]]:
+    """By what the list is sorted. Raises `Malformed`, `NotAllowed`."""
+    keys = call.query.sorting(SORT_KEYS, "created_at")
+    for key, _ in keys:
+        if key in SORTED_BY_ADMINS and not call.is_admin:
+            raise NotAllowed(f"Only administrators can sort servers by {key}")
+    return keys
 
 
 def _project(call: Call) -> str | None:
@@ -191,6 +232,39 @@ def _states(call: Call, admin: bool, zones: Mapping[str, str]) -> Judge | None:
     return judge
 
 
+def _as_shown(call: Call, admin: bool) -> list[Judge]:
+    """One judge for each filter by what a server shows that this caller may use."""
+    judges: list[Judge] = []
+    for name in SHOWN.keys() | FLAGS.keys() | MOMENTS.keys():
+        if call.query.text(name) is None or not _may_ask(call, admin, name):
+            continue
+        if name in SHOWN:
+            judges.append(partial(_shows, SHOWN[name], call.query.text(name)))
+        elif name in FLAGS:
+            judges.append(partial(_is, FLAGS[name], call.query.flag(name)))
+        else:
+            judges.append(partial(_happened, MOMENTS[name], call.query.moment(name)))
+    return judges
+
+
+def _may_ask(call: Call, admin: bool, name: str) -> bool:
+    return admin or (call.version >= Version(2, 83) and name in SINCE_2_83)
+
+
+def _shows(shown: Callable[[Row], Any], asked: str | None, row: Row) -> bool:
+    return str(shown(row)) == asked
+
+
+def _is(shown: Callable[[Row], bool], asked: bool | None, row: Row) -> bool:
+    return shown(row) is asked
+
+
+def _happened(column: str, asked: float | None, row: Row) -> bool:
+    """Whether it was at that moment, of which clients may have been shown the second only."""
+    moment = row[column]
+    return moment is not None and asked in (round(moment, 6), int(moment))
+
+
 def _reservation(call: Call) -> Judge | None:
     asked = call.query.text("reservation_id")
     return (lambda row: row["details"].get("reservation_id") == asked) if asked is not None else None
@@ -207,6 +281,13 @@ def _address(call: Call) -> Judge | None:
         return all(any(pattern.search(address) for address in addresses) for pattern in compiled)
 
     return judge
+
+
+def _fixed_address(call: Call, admin: bool) -> Judge | None:
+    asked = call.query.text("fixed_ip") if admin else None
+    if asked is None:
+        return None
+    return lambda row: any(each["ip_address"] == asked for port in row["ports"] for each in port["addresses"])
 
 
 def _tags(call: Call) -> Judge | None:

@@ -67,7 +67,7 @@ def _read(tx: Tx, call: Call, page: Page) -> list[reading.Row]:
     rows = reading.servers(
         tx,
         server_filters.wanted(call, zones),
-        sort=call.query.sorting(reading.SORT_KEYS, "created_at"),
+        sort=server_filters.sorting(call),
         limit=page.limit,
         marker=page.marker,
     )

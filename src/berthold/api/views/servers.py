@@ -18,6 +18,7 @@ HOST_STATUS = "os_compute_api:servers:show:host_status"
 SPECS = "os_compute_api:servers:show:flavor-extra-specs"
 WITH_PROGRESS = {"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"}
 FLAVOR_AS_IT_WAS = Version(2, 47)
+ROOT_DEVICE = "/dev/vda"
 ALIKE = Version(2, 75)  # from then on a changed server is shown as any other is
 
 
@@ -162,7 +163,7 @@ MORE: list[Field[Record]] = [
     Field("OS-EXT-SRV-ATTR:hostname", _detail("hostname"), when="2.90"),
     Field("OS-EXT-SRV-ATTR:kernel_id", constant(""), when="2.3", rule=ATTRIBUTES),
     Field("OS-EXT-SRV-ATTR:ramdisk_id", constant(""), when="2.3", rule=ATTRIBUTES),
-    Field("OS-EXT-SRV-ATTR:root_device_name", constant("/dev/vda"), when="2.3", rule=ATTRIBUTES),
+    Field("OS-EXT-SRV-ATTR:root_device_name", constant(ROOT_DEVICE), when="2.3", rule=ATTRIBUTES),
     Field("OS-EXT-SRV-ATTR:user_data", _detail("user_data"), when="2.3", rule=ATTRIBUTES),
     Field(
         "host_status",
