@@ -7,6 +7,7 @@ work. Names that begin with `_` are a scheduler's own and refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ SERVERS = ("same_host", "different_host")
 SERVERS_MAX = 100
 HINTS_MAX = 32
 ID_MAX = 255
+ID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
 OTHERS_MAX = 4096  # bytes of JSON of what is merely kept
 
 
@@ -51,6 +53,6 @@ def _servers(name: str, value: Any) -> list[str]:
     ids = value if isinstance(value, list) else [value]
     if len(ids) > SERVERS_MAX:
         raise Malformed(f"scheduler_hints.{name} names {len(ids)} servers; {SERVERS_MAX} at most.")
-    if not all(isinstance(each, str) and 0 < len(each) <= ID_MAX for each in ids):
-        raise Malformed(f"scheduler_hints.{name}: expected the id of a server, or a list of such.")
+    if not all(isinstance(each, str) and ID.fullmatch(each) for each in ids):
+        raise Malformed(f"scheduler_hints.{name}: expected the id of a server (a UUID), or a list of such.")
     return list(dict.fromkeys(ids))

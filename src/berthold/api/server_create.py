@@ -6,9 +6,7 @@ knows (flavor, group, key, zone, host) is looked up in the transaction that begi
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +17,13 @@ from berthold.api.hints import checked, group_of
 from berthold.api.interfaces import check_address, only_network
 from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
-from berthold.api.schemas.servers import METADATA_MAX, CreateServer, NewServer
+from berthold.api.schemas.servers import CreateServer, NewNic, NewServer
+from berthold.api.server_counts import as_many_as_allowed
+from berthold.api.server_words import check_access, check_certificates, check_metadata, check_user_data
 from berthold.api.servers import by
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
-from berthold.errors import Malformed, NotAllowed, NotFound, Refused
+from berthold.errors import Malformed, NotFound
 from berthold.ledger import quotas, reading
 from berthold.ledger.store import Tx
 from berthold.moves import begin
@@ -49,16 +49,10 @@ async def create(call: Call) -> dict[str, Any]:
     place = _place(call, wish)
     flavor = await call.store.read(_flavor, call, wish)
     boot = await boot_devices.chosen(call, wish, flavor, most)
-    networks = await _networks(call, wish)
+    networks = await _networks(call, wish, most)
     reservation = "r-" + word(call, 8).lower()
     model = _model(call, place, flavor, boot, networks, reservation)
-    try:
-        ids = await call.store.write(_begin, call, model, most)
-    except Refused as refused:
-        # As many as the quota allows, if the caller is content with fewer.
-        if refused.rule != "Q1" or least == most:
-            raise
-        ids = await call.store.write(_begin, call, model, least)
+    ids = await as_many_as_allowed(call, model, least, most, _begin)
     return _answer(call, wish, ids, reservation)
 
 
@@ -88,27 +82,7 @@ def _check_words(wish: NewServer) -> None:
     check_certificates(wish.certificates)
     check_metadata(wish.metadata)
     check_access(wish.access_ip_v4, wish.access_ip_v6)
-
-
-def check_certificates(certificates: list[str] | None) -> None:
-    """Raise `Malformed` for any."""
-    if certificates:
-        raise Malformed("trusted_image_certificates cannot be checked by this cloud; leave them out.")
-
-
-def check_metadata(metadata: Mapping[str, str]) -> None:
-    """Raise `NotAllowed` for too many."""
-    if len(metadata) > METADATA_MAX:
-        raise NotAllowed(f"Maximum number of metadata items exceeds {METADATA_MAX}")
-
-
-def check_access(v4: str | None, v6: str | None) -> None:
-    """Raise `Malformed` unless each, if given, is an address of its kind."""
-    for text, kind in ((v4, ipaddress.IPv4Address), (v6, ipaddress.IPv6Address)):
-        try:
-            kind(text or ("0.0.0.0" if kind is ipaddress.IPv4Address else "::"))
-        except ValueError:
-            raise Malformed(f"'{text}' is not an IP address of the right version.") from None
+    check_user_data(wish.user_data)
 
 
 def _place(call: Call, wish: NewServer) -> Place:
@@ -125,8 +99,8 @@ def _place(call: Call, wish: NewServer) -> Place:
     return Place(zone or None, host or named or None)
 
 
-async def _networks(call: Call, wish: NewServer) -> list[dict[str, Any]]:
-    """One wish per port. Before 2.37 saying nothing meant `auto`."""
+async def _networks(call: Call, wish: NewServer, most: int) -> list[dict[str, Any]]:
+    """One wish per port, for `most` servers. Before 2.37 saying nothing meant `auto`."""
     networks = call.services.neighbours.networks
     if isinstance(wish.networks, str) and call.version < Version(2, 37):
         raise Malformed(f"networks: '{wish.networks}' needs microversion 2.37 or later; expected a list.")
@@ -137,18 +111,33 @@ async def _networks(call: Call, wish: NewServer) -> list[dict[str, Any]]:
     if wish.networks is None or wish.networks == "auto":
         only = await only_network(call, call.actor)
         return [{"uuid": only.id}] if only else []
+    _check_for_one(wish.networks, most)
     wishes = []
     for nic in wish.networks:
-        if (nic.uuid is None) == (nic.port is None):
-            raise Malformed("Each of networks needs a uuid or a port, and not both.")
-        if nic.uuid is not None:
-            with named_in_the_body():
+        with named_in_the_body():
+            if nic.uuid is not None:
                 await networks.find(call.actor, nic.uuid)
-        if nic.fixed_ip is not None:
-            check_address(nic.fixed_ip)
+            elif nic.port is not None:
+                await networks.free_port(call.actor, nic.port)
         given = {"uuid": nic.uuid, "port": nic.port, "fixed_ip": nic.fixed_ip, "tag": nic.tag}
         wishes.append({name: value for name, value in given.items() if value is not None})
     return wishes
+
+
+def _check_for_one(nics: list[NewNic], most: int) -> None:
+    """What is one server's can be asked for once. Raises `Malformed`."""
+    for nic in nics:
+        if (nic.uuid is None) == (nic.port is None):
+            raise Malformed("Each of networks needs a uuid or a port, and not both.")
+        if nic.fixed_ip is not None:
+            check_address(nic.fixed_ip)
+    ports = [nic.port for nic in nics if nic.port is not None]
+    if len(set(ports)) < len(ports):
+        raise Malformed("networks: the same port is named twice.")
+    if most > 1 and ports:
+        raise Malformed("Failed to launch multiple instances with a single configured port ID.")
+    if most > 1 and any(nic.fixed_ip is not None for nic in nics):
+        raise Malformed("max_count cannot be greater than 1 if a fixed_ip is specified.")
 
 
 # -- What the ledger knows ----------------------------------------------------------------

@@ -16,7 +16,8 @@ from berthold.api.call import Call
 from berthold.api.chance import password
 from berthold.api.microversions import Version
 from berthold.api.schemas import disks as bodies
-from berthold.api.server_create import check_access, check_certificates, check_key, check_metadata
+from berthold.api.server_create import check_key
+from berthold.api.server_words import check_access, check_certificates, check_metadata, check_user_data
 from berthold.api.servers import by, find, unlocked
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
@@ -55,6 +56,7 @@ def _check_words(wish: bodies.Rebuild) -> None:
     check_access(wish.access_ip_v4 or "", wish.access_ip_v6 or "")
     check_certificates(wish.certificates)
     check_metadata(wish.metadata or {})
+    check_user_data(wish.user_data or None)
     if wish.preserve_ephemeral:
         raise Malformed("preserve_ephemeral: this cloud keeps nothing of a disk that is rebuilt.")
 
