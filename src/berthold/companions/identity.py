@@ -111,8 +111,10 @@ def alter(tx: Tx, table: Table, thing_id: str, **fields: Any) -> Row[Any]:
     row = found(tx, table, thing_id)
     if table is identity_user and ("password_hash" in fields or fields.get("enabled") is False):
         fields["generation"] = identity_user.c.generation + 1
-    if fields.get("name", row.name) != row.name and "domain_id" in table.c:
-        same = and_(table.c.domain_id == row.domain_id, table.c.name == fields["name"])
+    if fields.get("name", row.name) != row.name:
+        same = table.c.name == fields["name"]
+        if "domain_id" in table.c:
+            same = and_(same, table.c.domain_id == row.domain_id)
         if tx.execute(select(table.c.id).where(same)).first():
             raise WrongState(f"the name {fields['name']!r} is taken")
     if fields:
@@ -124,6 +126,17 @@ def remove(tx: Tx, table: Table, thing_id: str) -> None:
     """Remove a row and the role assignments that name it."""
     found(tx, table, thing_id)
     tx.execute(delete(table).where(table.c.id == thing_id))
+
+
+def remove_domain(tx: Tx, domain_id: str) -> None:
+    """Raises `NotFound`; `WrongState` for the first domain, and while it has projects or users."""
+    if domain_id == DEFAULT_DOMAIN:
+        raise WrongState(f"the domain {DEFAULT_DOMAIN} stays: administrators are in it")
+    for table in (identity_project, identity_user):
+        if tx.execute(select(table.c.id).where(table.c.domain_id == domain_id).limit(1)).first():
+            noun = table.name.removeprefix("identity_")
+            raise WrongState(f"domain {domain_id} still has a {noun}: remove its projects and users first")
+    remove(tx, identity_domain, domain_id)
 
 
 def assign(tx: Tx, user_id: str, project_id: str, role_id: str) -> None:
@@ -180,8 +193,9 @@ def bootstrap(tx: Tx, password_hash: str, *, user: str = "admin", project: str =
 
 
 def _ensure(tx: Tx, table: Table, **fields: Any) -> str:
-    """The id of the row of this name, made if it is missing."""
+    """The id of the row of this name (in its domain, if it is in one), made if it is missing."""
     made = insert(tx, table).values(id=clock_of(tx).new_id(), **fields)
     tx.execute(made.on_conflict_do_nothing())
-    row_id: str = tx.execute(select(table.c.id).where(table.c.name == fields["name"])).scalars().one()
+    meant = (table.c[key] == fields[key] for key in ("name", "domain_id") if key in fields)
+    row_id: str = tx.execute(select(table.c.id).where(*meant)).scalars().one()
     return row_id

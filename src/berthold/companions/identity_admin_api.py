@@ -9,6 +9,15 @@ from sqlalchemy import Row
 from starlette.responses import Response
 
 from berthold.companions import identity
+from berthold.companions.catalog_api import (
+    list_endpoints,
+    list_regions,
+    list_services,
+    show_catalog,
+    show_endpoint,
+    show_region,
+    show_service,
+)
 from berthold.companions.credentials_api import (
     list_credentials,
     make_credential,
@@ -18,6 +27,10 @@ from berthold.companions.credentials_api import (
 from berthold.companions.http import Asked, Document, Route, answer, nothing, yes
 from berthold.companions.identity import Called
 from berthold.companions.identity_api import (
+    DomainBody,
+    DomainChange,
+    NewDomain,
+    NewDomainBody,
     NewProjectBody,
     NewUserBody,
     OwnPasswordBody,
@@ -25,23 +38,19 @@ from berthold.companions.identity_api import (
     UserChangeBody,
     changed,
     document_of,
-    list_endpoints,
-    list_regions,
-    list_services,
     listed,
     listing,
     log_in,
     made,
     removed,
     revoke_token,
-    show_catalog,
     show_token,
     shown,
     version_3,
     versions,
 )
 from berthold.companions.schema import identity_domain, identity_project, identity_role, identity_user
-from berthold.errors import NotFound
+from berthold.errors import Malformed, NotFound
 from berthold.ledger.store import Tx
 
 
@@ -144,6 +153,30 @@ async def list_domains(asked: Asked) -> Response:
 async def show_domain(asked: Asked) -> Response:
     asked.need_admin()
     return await shown(asked, "domain", identity_domain)
+
+
+async def make_domain(asked: Asked) -> Response:
+    """A domain has a name and nothing else: it is always enabled."""
+    asked.need_admin()
+    return await made(asked, "domain", identity_domain, _domain((await asked.body(NewDomainBody)).domain))
+
+
+async def change_domain(asked: Asked) -> Response:
+    asked.need_admin()
+    return await changed(asked, "domain", identity_domain, _domain((await asked.body(DomainBody)).domain))
+
+
+def _domain(wish: NewDomain | DomainChange) -> Document:
+    if wish.enabled is False or wish.description not in (UNSET, None, ""):
+        raise Malformed("a domain of this cloud has a name only: it is not described, and always enabled")
+    return {"name": wish.name}
+
+
+async def remove_domain(asked: Asked) -> Response:
+    """One without projects and users, which must be removed first."""
+    asked.need_admin()
+    await asked.four.store.write(identity.remove_domain, asked.path["id"])
+    return nothing()
 
 
 async def roles_on_project(asked: Asked) -> Response:
@@ -256,8 +289,14 @@ ROUTES: tuple[Route, ...] = (
     ("PUT", "/v3/projects/{project}/users/{user}/roles/{role}", give_role),
     ("DELETE", "/v3/projects/{project}/users/{user}/roles/{role}", take_role),
     ("GET", "/v3/domains", list_domains),
+    ("POST", "/v3/domains", make_domain),
     ("GET", "/v3/domains/{id}", show_domain),
+    ("PATCH", "/v3/domains/{id}", change_domain),
+    ("DELETE", "/v3/domains/{id}", remove_domain),
     ("GET", "/v3/services", list_services),
+    ("GET", "/v3/services/{id}", show_service),
     ("GET", "/v3/endpoints", list_endpoints),
+    ("GET", "/v3/endpoints/{id}", show_endpoint),
     ("GET", "/v3/regions", list_regions),
+    ("GET", "/v3/regions/{id}", show_region),
 )

@@ -1,8 +1,7 @@
-"""Identity v3 over HTTP: logging in, the catalog, and the lists that administrators keep."""
+"""Identity v3 over HTTP: logging in, and the lists that administrators keep."""
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -11,21 +10,14 @@ from sqlalchemy import Row, Table
 from starlette.responses import Response
 
 from berthold.companions import identity
+from berthold.companions.catalog import catalog
 from berthold.companions.http import Asked, Document, answer, nothing, stamp, yes
 from berthold.companions.identity import DEFAULT_DOMAIN, DEFAULT_DOMAIN_NAME, Called
 from berthold.companions.logins import Bearer
 from berthold.companions.schema import identity_domain, identity_role
-from berthold.errors import Malformed, NotAllowed, NotFound, Unauthenticated
+from berthold.errors import Malformed, NotFound, Unauthenticated
 
 STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
-# What the catalog offers: type, name, where below our own address.
-SERVICES = (
-    ("identity", "keystone", "/identity"),
-    ("compute", "nova", "/compute/v2.1"),
-    ("image", "glance", "/image"),
-    ("block-storage", "cinder", "/volume/v3"),
-    ("network", "neutron", "/network"),
-)
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Password = Annotated[str, Meta(min_length=1, max_length=4096)]
@@ -120,6 +112,26 @@ class ProjectChangeBody(Struct):
     project: ProjectChange
 
 
+class NewDomain(Struct):
+    name: Name
+    description: Words | None = None
+    enabled: bool = True
+
+
+class NewDomainBody(Struct):
+    domain: NewDomain
+
+
+class DomainChange(Struct):
+    name: Name | UnsetType = UNSET
+    description: Words | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class DomainBody(Struct):
+    domain: DomainChange
+
+
 class NewUser(Struct):
     name: Name
     password: Password | None = None
@@ -156,7 +168,7 @@ class OwnPasswordBody(Struct):
     user: OwnPassword
 
 
-# -- Versions, logging in, the catalog ----------------------------------------------------
+# -- Versions, logging in -----------------------------------------------------------------
 
 
 def version(asked: Asked) -> Document:
@@ -270,64 +282,6 @@ async def revoke_token(asked: Asked) -> Response:
     return nothing()
 
 
-def fixed_id(*words: str) -> str:
-    """The same id for the same words, on every machine."""
-    return uuid.uuid5(uuid.NAMESPACE_URL, "/".join(words)).hex
-
-
-def catalog(asked: Asked) -> list[Document]:
-    return [
-        {"id": fixed_id(kind), "type": kind, "name": name, "endpoints": endpoints_of(asked, kind, path)}
-        for kind, name, path in SERVICES
-    ]
-
-
-def endpoints_of(asked: Asked, kind: str, path: str) -> list[Document]:
-    region = asked.four.region
-    return [
-        {
-            "id": fixed_id(kind, interface),
-            "interface": interface,
-            "region": region,
-            "region_id": region,
-            "url": asked.home + path,
-        }
-        for interface in ("public", "internal", "admin")
-    ]
-
-
-async def show_catalog(asked: Asked) -> Response:
-    if asked.bearer.project is None:
-        raise NotAllowed("a token without a project has no catalog")
-    return answer(listing(asked, "catalog", catalog(asked)))
-
-
-async def list_services(asked: Asked) -> Response:
-    asked.need_admin()
-    kept = [
-        {"id": fixed_id(k), "type": k, "name": n, "description": "", "enabled": True} for k, n, _ in SERVICES
-    ]
-    chosen = [row for row in kept if all(asked.query.get(k, row[k]) == row[k] for k in ("type", "name"))]
-    return answer(listing(asked, "services", chosen))
-
-
-async def list_endpoints(asked: Asked) -> Response:
-    asked.need_admin()
-    kept = [
-        {**endpoint, "service_id": fixed_id(kind), "enabled": True}
-        for kind, _, path in SERVICES
-        for endpoint in endpoints_of(asked, kind, path)
-    ]
-    keys = ("interface", "service_id", "region_id")
-    chosen = [row for row in kept if all(asked.query.get(k, row[k]) == row[k] for k in keys)]
-    return answer(listing(asked, "endpoints", chosen))
-
-
-async def list_regions(asked: Asked) -> Response:
-    region = {"id": asked.four.region, "description": "", "parent_region_id": None}
-    return answer(listing(asked, "regions", [region]))
-
-
 # -- Projects, users, roles, domains ------------------------------------------------------
 
 
@@ -371,7 +325,8 @@ async def shown(asked: Asked, noun: str, table: Table) -> Response:
 
 async def made(asked: Asked, noun: str, table: Table, fields: Document) -> Response:
     kept = {key: value for key, value in fields.items() if value is not None}
-    kept.setdefault("domain_id", DEFAULT_DOMAIN)
+    if "domain_id" in table.c:
+        kept.setdefault("domain_id", DEFAULT_DOMAIN)
     row = await asked.four.store.write(lambda tx: identity.add(tx, table, **kept))
     return answer({noun: document_of(asked, noun, row)}, 201)
 
