@@ -13,7 +13,8 @@ from starlette.responses import Response, StreamingResponse
 
 from berthold.companions import image
 from berthold.companions.files import CHUNK
-from berthold.companions.http import Asked, Document, Route, answer, nothing, page, stamp, yes
+from berthold.companions.http import Asked, Document, Route, answer, nothing, page, stamp, whole_number, yes
+from berthold.companions.lists import fitting, in_order
 from berthold.errors import Malformed, NotAllowed, NotFound
 from berthold.ledger.store import Tx
 
@@ -25,6 +26,19 @@ READ_ONLY |= {"updated_at", "self", "file", "schema", "direct_url", "locations",
 DISK_FORMATS = ("raw", "qcow2", "vhd", "vhdx", "vmdk", "vdi", "iso", "ploop", "ami", "ari", "aki")
 CONTAINER_FORMATS = ("bare", "ovf", "ova", "docker", "ami", "ari", "aki", "compressed")
 MOST_PROPERTIES = 128
+NOT_FILTERS = (
+    "limit",
+    "marker",
+    "tag",
+    "member_status",
+    "sort",
+    "sort_key",
+    "sort_dir",
+    "size_min",
+    "size_max",
+)
+SORT_KEYS = {"name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at"}
+SORT_KEYS |= {"owner", "visibility", "min_disk", "min_ram", "protected", "checksum"}
 
 
 class Fields(Struct, forbid_unknown_fields=True):
@@ -119,8 +133,7 @@ async def versions(asked: Asked) -> Response:
 
 
 async def list_images(asked: Asked) -> Response:
-    query = {k: v for k, v in asked.query.items() if k not in ("limit", "marker", "tag", "member_status")}
-    sort = query.pop("sort", None) or f"{query.pop('sort_key', '')}:{query.pop('sort_dir', 'desc')}"
+    query = {k: v for k, v in asked.query.items() if k not in NOT_FILTERS}
     where: Document = {
         k: query.pop(k) for k in ("name", "status", "visibility") if k in query and ":" not in query[k]
     }
@@ -135,34 +148,24 @@ async def list_images(asked: Asked) -> Response:
     if yes(query.pop("os_hidden", "false")):
         return answer({"images": [], "schema": "/v2/schemas/images", "first": "/v2/images"})
     rows = await asked.four.store.read(image.images_of, asked.actor, where, chosen)
-    documents = [document_of(row) for row in rows]
+    documents = _of_size(asked, [document_of(row) for row in rows])
     tags = asked.request.query_params.getlist("tag")
     documents = [d for d in documents if set(tags) <= set(d["tags"])]
-    documents = [d for d in documents if all(one_of(d.get(k), v) for k, v in query.items())]
-    documents, following = page(asked, in_order(documents, sort))
+    documents = in_order(asked, fitting(documents, query), SORT_KEYS, "desc")
+    documents, following = page(asked, documents)
     answered: Document = {"images": documents, "schema": "/v2/schemas/images", "first": "/v2/images"}
     if following:
         answered["next"] = f"/v2/images?{following}"
     return answer(answered)
 
 
-def one_of(value: Any, wanted: str) -> bool:
-    """Whether the value is the wanted one, or one of `in:a,b`."""
-    if wanted.startswith("in:"):
-        return str(value) in [part.strip('"') for part in wanted.removeprefix("in:").split(",")]
-    return str(value) == wanted
-
-
-def in_order(documents: list[Document], sort: str) -> list[Document]:
-    """Sorted by `key:direction,…`; as they came without a key."""
-    for part in reversed([part for part in sort.split(",") if part.split(":")[0]]):
-        key, _, direction = part.partition(":")
-        if any(key not in document for document in documents) or direction not in ("", "asc", "desc"):
-            raise Malformed(f"cannot sort by {part!r}")
-        documents = sorted(
-            documents, key=lambda d: (d[key] is not None, str(d[key])), reverse=direction != "asc"
-        )
-    return documents
+def _of_size(asked: Asked, documents: list[Document]) -> list[Document]:
+    """Those that are as large as the query says, if it does."""
+    least = whole_number(asked.query.get("size_min"), "size_min", 0)
+    most = whole_number(asked.query.get("size_max"), "size_max", 2**63)
+    if not {"size_min", "size_max"} & asked.query.keys():
+        return documents
+    return [each for each in documents if each["size"] is not None and least <= each["size"] <= most]
 
 
 async def make_image(asked: Asked) -> Response:

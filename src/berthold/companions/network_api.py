@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from berthold.companions import network
 from berthold.companions.http import Asked, Document, answer, nothing, page, stamp
+from berthold.companions.lists import in_order
 from berthold.errors import Malformed, NotAllowed, NotFound
 from berthold.ledger.store import Tx
 
@@ -78,15 +79,29 @@ async def resources(asked: Asked) -> Response:
 
 def listing(asked: Asked, noun: str, documents: list[Document]) -> Response:
     """The documents that agree with every field the query names; a field named twice may be either."""
+    keys = {key for document in documents for key in document}
     for name in {key for key, _ in asked.request.query_params.multi_items()} - set(NOT_FILTERS):
         wanted = [value.lower() for value in asked.request.query_params.getlist(name)]
-        documents = [d for d in documents if name not in d or str(d[name]).lower() in wanted]
+        if name == "fixed_ips":
+            documents = [d for d in documents if name not in d or _has_address(d[name], wanted)]
+        else:
+            documents = [d for d in documents if name not in d or str(d[name]).lower() in wanted]
+    if keys:  # of no things nobody knows by what they could be sorted
+        documents = in_order(asked, documents, keys, "asc")
     chosen, following = page(asked, documents)
     answered: Document = {noun: chosen}
     if following:
         here = f"{asked.home}{asked.request.url.path}?{following}"
         answered[f"{noun}_links"] = [{"rel": "next", "href": here}]
     return answer(answered)
+
+
+def _has_address(addresses: list[Document], wanted: list[str]) -> bool:
+    """Whether a port has a wanted address on a wanted subnet: `ip_address=…`, `subnet_id=…`."""
+    for name in ("ip_address", "subnet_id"):
+        values = [text.removeprefix(f"{name}=") for text in wanted if text.startswith(f"{name}=")]
+        addresses = [each for each in addresses if not values or each[name].lower() in values]
+    return bool(addresses)
 
 
 def owner_for(asked: Asked, owner: str | None) -> str:

@@ -10,7 +10,16 @@ from starlette.responses import Response
 
 from berthold.companions import snapshots, volume
 from berthold.companions.http import Asked, Document, answer, nothing, page, stamp, yes
-from berthold.companions.volume_api import STAMP, Metadata, Name, Pairs, check_project, listing
+from berthold.companions.lists import fitting, in_order
+from berthold.companions.volume_api import (
+    STAMP,
+    Metadata,
+    Name,
+    Pairs,
+    check_project,
+    listing,
+    wanted_metadata,
+)
 from berthold.errors import WrongState
 
 
@@ -55,6 +64,8 @@ def document_of(row: Row[Any]) -> Document:
     }
 
 
+FILTERS = ("id", "size", "created_at", "updated_at")
+SORT_KEYS = ("name", "status", "size", "volume_id", "created_at", "updated_at", "id")
 BRIEF = ("id", "name", "description", "volume_id", "status", "size", "metadata", "created_at", "updated_at")
 
 
@@ -66,7 +77,9 @@ async def chosen(asked: Asked) -> tuple[list[Document], str | None]:
     where: Document = {key: query[key] for key in ("name", "status", "volume_id") if key in query}
     owner = query.get("project_id") if everybody else asked.actor.project_id
     rows = await asked.four.store.read(snapshots.snapshots_of, owner, where)
-    return page(asked, [document_of(row) for row in rows])
+    documents = fitting([document_of(row) for row in rows], {k: query[k] for k in FILTERS if k in query})
+    documents = [each for each in documents if wanted_metadata(asked).items() <= each["metadata"].items()]
+    return page(asked, in_order(asked, documents, SORT_KEYS, "desc"))
 
 
 async def list_snapshots(asked: Asked) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import uuid
 from typing import Annotated, Any
 
@@ -10,7 +11,8 @@ from sqlalchemy import Row
 from starlette.responses import Response
 
 from berthold.companions import image, snapshots, volume, volume_changes
-from berthold.companions.http import Asked, Document, answer, nothing, page, stamp, yes
+from berthold.companions.http import Asked, Document, answer, nothing, page, stamp, whole_number, yes
+from berthold.companions.lists import fitting, in_order
 from berthold.companions.snapshots import MOST_PAIRS
 from berthold.companions.volume_changes import LARGEST_GIB
 from berthold.errors import Malformed, NotFound
@@ -141,6 +143,11 @@ def links(asked: Asked, row: Row[Any]) -> list[Document]:
     ]
 
 
+# What a list is asked for by; besides, for all projects, by an administrator.
+FILTERS = ("size", "availability_zone", "user_id", "volume_type", "created_at", "updated_at")
+SORT_KEYS = ("name", "status", "size", "bootable", "availability_zone", "created_at", "updated_at", "id")
+
+
 def check_project(asked: Asked) -> None:
     """An address that names a project names the caller's."""
     if asked.path.get("project_id", asked.actor.project_id) != asked.actor.project_id:
@@ -159,7 +166,24 @@ async def chosen(asked: Asked) -> tuple[list[Document], str | None]:
     if "id" in query:
         rows = [row for row in rows if row.id in query["id"].removeprefix("in:").split(",")]
     holders = await asked.four.store.read(volume.attachments_of, [row.id for row in rows])
-    return page(asked, [document_of(asked, row, holders.get(row.id)) for row in rows])
+    documents = [document_of(asked, row, holders.get(row.id)) for row in rows]
+    documents = fitting(documents, {key: query[key] for key in FILTERS if key in query})
+    documents = [each for each in documents if wanted_metadata(asked).items() <= each["metadata"].items()]
+    documents = in_order(asked, documents, SORT_KEYS, "desc")
+    skipped = 0 if "marker" in query else whole_number(query.get("offset"), "offset", 0)
+    return page(asked, documents[skipped:])
+
+
+def wanted_metadata(asked: Asked) -> dict[str, str]:
+    """Which metadata the query asks for, as clients of Cinder write it: {"k": "v"} in any quotes."""
+    text = asked.query.get("metadata", "{}")
+    try:
+        wanted = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        wanted = None
+    if not isinstance(wanted, dict):
+        raise Malformed(f"metadata is an object of keys and values, not {text[:100]!r}")
+    return {str(key): str(value) for key, value in wanted.items()}
 
 
 def listing(asked: Asked, noun: str, documents: list[Document], following: str | None) -> Document:
