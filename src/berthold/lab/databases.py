@@ -7,18 +7,17 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 import psycopg
 from psycopg.adapt import Loader
-from psycopg.sql import SQL, Identifier
 from sqlalchemy import Connection, Engine, MetaData, event
-
-from berthold.clock import Clock
 
 Rows = list[tuple[Any, ...]]
 Look = tuple[Any, ...]  # a query, and its values
+Kept = tuple[dict[str, str], dict[str, tuple[Any, ...]]]  # the rows of each table, and where sequences are
 
 # The same name and arguments as PostgreSQL's own; found before it on the connections of a lab.
 CLOCK = """
@@ -34,6 +33,9 @@ SEQUENCES = "SELECT quote_ident(sequencename) FROM pg_sequences WHERE schemaname
 
 class Database(ABC):
     """A database that one world has for itself."""
+
+    # Whether rows that come back lie where they lay before, which on PostgreSQL has to be seen to.
+    in_place = True
 
     def __init__(self) -> None:
         self._seen: dict[Look, Rows] = {}
@@ -60,6 +62,10 @@ class Database(ABC):
     @abstractmethod
     def changes(self) -> int:
         """Rises whenever anything is written."""
+
+    @abstractmethod
+    def changed(self) -> None:
+        """Something was written, past whoever counts commits."""
 
     @abstractmethod
     def photograph(self) -> Any:
@@ -92,6 +98,9 @@ class InMemory(Database):
     def changes(self) -> int:
         return self.raw.total_changes
 
+    def changed(self) -> None:
+        """It counts by itself."""
+
     def photograph(self) -> bytes:
         return self.raw.serialize()
 
@@ -101,6 +110,13 @@ class InMemory(Database):
 
     def close(self) -> None:
         """It ends with its engine."""
+
+
+class InFile(InMemory):
+    """SQLite: a connection to a file, into which others write too."""
+
+    def changes(self) -> int:
+        return self._seen_at + 1
 
 
 class OnServer(Database):
@@ -116,11 +132,13 @@ class OnServer(Database):
         self._connection.execute("SET jit = off")
         for name in ("json", "jsonb"):
             self._connection.adapters.register_loader(name, AsText)
+        self._connection.prepared_max = 1000
         self._cursors: defaultdict[str, psycopg.RawCursor[Any]] = defaultdict(self._new_cursor)
         self._tables = [table.name for table in tables.sorted_tables]
-        # VACUUM keeps later runs as quick as the first, and rows in the places that they had then.
-        self._empty = ";".join(f"DELETE FROM {name}" for name in reversed(self._tables))
-        self._clean = f"VACUUM {', '.join(self._tables)}"
+        self._filled = " UNION ALL ".join(
+            f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for name in self._tables
+        )
+        self.in_place = True  # whether rows that come back lie where they lay
         self._written, self._may_have_changed = 0, True
         event.listen(engine, "commit", self._committed)
 
@@ -129,7 +147,10 @@ class OnServer(Database):
 
     def _committed(self, tx: Connection) -> None:
         if not tx.get_execution_options().get("postgresql_readonly"):
-            self._may_have_changed = True
+            self.changed()
+
+    def changed(self) -> None:
+        self._may_have_changed = True
 
     def _select(self, query: str, *values: Any) -> Rows:
         return self._sent(query, *values).fetchall()
@@ -149,28 +170,46 @@ class OnServer(Database):
             self._written = self._select(WRITTEN)[0][0]
         return self._written
 
-    def photograph(self) -> tuple[dict[str, bytes], Rows]:
-        tables = {name: self._copied(name) for name in self._tables}
-        sequences = [
-            (name, *self._select(f"SELECT last_value, is_called FROM {name}")[0])
-            for (name,) in self._select(SEQUENCES)
-        ]
-        return {name: rows for name, rows in tables.items() if rows}, sequences
+    def photograph(self) -> Kept:
+        with self._connection.pipeline():
+            sent = {name: self._sent(f"SELECT json_agg(it)::text FROM {name} it") for name in self._tables}
+            at = {
+                name: self._sent(f"SELECT last_value, is_called FROM {name}") for (name,) in self._sequences
+            }
+        tables = {name: cursor.fetchall()[0][0] for name, cursor in sent.items()}
+        return (
+            {name: rows for name, rows in tables.items() if rows},
+            {name: cursor.fetchall()[0] for name, cursor in at.items()},
+        )
 
-    def _copied(self, table: str) -> bytes:
-        with self._connection.cursor().copy(SQL("COPY {} TO STDOUT").format(Identifier(table))) as rows:
-            return b"".join(bytes(row) for row in rows)
-
-    def restore(self, photograph: tuple[dict[str, bytes], Rows]) -> None:
+    def restore(self, photograph: Kept) -> None:
         tables, sequences = photograph
-        self._connection.execute(self._empty)
-        self._connection.execute(self._clean)
-        for name, rows in tables.items():
-            with self._connection.cursor().copy(SQL("COPY {} FROM STDIN").format(Identifier(name))) as table:
-                table.write(rows)
-        for sequence in sequences:
-            self._select("SELECT setval(?::regclass, ?, ?)", *sequence)
+        filled = {name for (name,) in self._select(self._filled)}
+        with self._connection.pipeline(), self._connection.transaction():
+            for name in reversed(self._tables):
+                if name in filled:
+                    self._sent(f"DELETE FROM {name}")
+        if self.in_place and filled:
+            # It keeps later runs as quick as the first, too.
+            self._connection.execute(f"VACUUM {', '.join(filled)}")
+        with self._connection.pipeline(), self._connection.transaction():
+            for name, rows in tables.items():
+                self._sent(
+                    f"INSERT INTO {name} OVERRIDING SYSTEM VALUE"
+                    f" SELECT * FROM json_populate_recordset(NULL::{name}, ?)",
+                    rows,
+                )
+            for name, (last, called) in sequences.items():
+                self._sent("SELECT setval(?::regclass, ?, ?)", name, last, called)
         self._may_have_changed = True
+
+    def empty(self) -> None:
+        """Take everything out of it."""
+        self.restore(({}, {name: (1, False) for (name,) in self._sequences}))
+
+    @cached_property
+    def _sequences(self) -> Rows:
+        return self._select(SEQUENCES)
 
     def close(self) -> None:
         self._connection.close()
@@ -190,8 +229,8 @@ def numbered(query: str) -> bytes:
     return (first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))).encode()
 
 
-def tell_time(engine: Engine, clock: Clock) -> None:
-    """Let whoever asks PostgreSQL on a connection of this engine what time it is be told by `clock`, once
+def tell_time(engine: Engine, now: Callable[[], float]) -> None:
+    """Let whoever asks PostgreSQL on a connection of this engine what time it is be told `now()`, once
     `CLOCK` is there. A connection hears of it when it is lent out: no time passes in a transaction."""
 
     @event.listens_for(engine, "connect")
@@ -201,7 +240,7 @@ def tell_time(engine: Engine, clock: Clock) -> None:
 
     @event.listens_for(engine, "checkout")
     def tell(connection: psycopg.Connection[Any], record: Any, _: Any) -> None:
-        if record.info.get("lab.now") != (present := clock.now()):
+        if record.info.get("lab.now") != (present := now()):
             connection.autocommit = True
             connection.execute("SELECT set_config('lab.now', %s, false)", (repr(present),))
             connection.autocommit = False

@@ -35,8 +35,9 @@ from berthold.clock import SeededClock
 from berthold.companions import image, snapshots, volume
 from berthold.database import metadata
 from berthold.errors import Stale
+from berthold.lab.looks import GROUPS_ON_THE_MOVE, PICTURED, TO_DO, UNFINISHED, VOLATILE, audit_at
 from berthold.lab.turns import LabStore, Turn, now, stalled, turn
-from berthold.ledger import audit, claims, group_moves, groups, hosts, moves, quotas, schema, servers
+from berthold.ledger import audit, claims, group_moves, groups, hosts, moves, quotas, servers
 from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx
 from berthold.moves import begin, together
@@ -58,9 +59,6 @@ SMALL = {
 }
 LARGE = {**SMALL, "id": "2", "name": "large", "vcpus": 2, "ram": 1024}
 LEASE_S = 5.0
-UNFINISHED = Prepared(
-    select(schema.move.c.id).where(text("state IN ('running','undoing')")).order_by(schema.move.c.number)
-)
 
 __all__ = ["LARGE", "PROJECT", "SMALL", "USER", "LabStore", "Turn", "World", "now", "turn", "with_settings"]
 
@@ -78,11 +76,15 @@ class World:
         settings: Settings | None = None,
         tables: MetaData = metadata,
         url: str = "sqlite://",
+        store: LabStore | None = None,
     ) -> None:
         self.clock = SeededClock(seed)
         self.settings = settings or Settings()
-        self.store = LabStore(self.clock, url, self.settings)
-        self.store.make(tables)
+        self.store, self._lent = store or LabStore(self.clock, url, self.settings), store is not None
+        if self._lent:
+            self.store.begin_anew(self.clock, self.settings)
+        else:
+            self.store.make(tables)
         self.ground = Ground(":memory:", clock=self.clock)
         self.door = AgentDoor(self.store)
         self._directory = tempfile.TemporaryDirectory(prefix="berthold-lab-")
@@ -100,7 +102,8 @@ class World:
 
     def close(self) -> None:
         self.ground.close()
-        self.store.close()
+        if not self._lent:
+            self.store.close()
         self._directory.cleanup()
 
     # -- Hosts ----------------------------------------------------------------------------
@@ -186,7 +189,7 @@ class World:
 
     def unfinished(self) -> list[str]:
         """Moves that a conductor could work on, oldest first."""
-        return [row[0] for row in self.store.read_now(UNFINISHED.rows, {})]
+        return [row[0] for row in self.store.database.select(UNFINISHED)]
 
     def lease(self, move_id: str) -> moves.Lease:
         """The lease under which this world's conductor works on the move; taken if need be."""
@@ -226,7 +229,7 @@ class World:
     def obey(self, name: str) -> bool:
         """The host's agent does its oldest ask and answers, or registers anew if it was fenced; whether
         there was anything to do."""
-        if name in self.silent:
+        if name in self.silent or not self._has_to_do(name):
             return False
         try:
             waiting = self.asks(name)
@@ -240,13 +243,20 @@ class World:
         agent.journal.heard(ask.id)
         return True
 
+    def _has_to_do(self, name: str) -> bool:
+        """Whether the host's agent has an ask, or an epoch that is over."""
+        welcome = self.agents[name].welcome
+        assert welcome is not None
+        return (welcome.host, welcome.epoch, False) not in self.store.database.select(TO_DO)
+
     def hear(self) -> None:
         """Every host that is not silent beats."""
         beating = [self.host_id(name) for name in self.agents if name not in self.silent]
         self.store.write_now(hosts.heard, beating)
 
-    def settle(self, patience: int = 2000) -> None:
-        """Step everything until nothing is left to do or only silent hosts could go on."""
+    def settle(self, patience: int = 2000, stride_s: float = 1.0) -> None:
+        """Step everything until nothing is left to do or only silent hosts could go on. Where nobody can do
+        anything just now, so much time passes."""
         for _ in range(patience):
             busy = [not self.step(move_id).wait_s for move_id in self.unfinished()]
             busy += [self.obey(name) for name in list(self.agents)]
@@ -254,11 +264,13 @@ class World:
             if not any(busy):
                 if not self.unfinished() or self.silent:
                     return
-                self.pass_time(1.0)
+                self.pass_time(stride_s)
         raise AssertionError(f"this never settles: {self.moves()}")
 
     def attend(self) -> bool:
         """Whoever attends to whole-group moves does what is due; whether anything was."""
+        if not self.store.database.select(GROUPS_ON_THE_MOVE):
+            return False
         waiting = self.store.read_now(group_moves.unfinished)
         tended = [self.store.write_now(together.tend, each) for each in waiting]
         return any(tended)
@@ -298,24 +310,9 @@ class World:
 
     def picture(self) -> dict[str, list[Mapping[str, Any]]]:
         """What must be as before when a move has left no trace: claims, seats, use, guests, servers."""
-        volatile = {"updated_at", "generation", "host_epoch", "move_id", "fault"}
-        tables = (
-            "claim",
-            "allocation",
-            "seat",
-            "group_place",
-            "inventory",
-            "server",
-            "project",
-            "server_group",
-            "network_port",
-            "network_address",
-            "volume_attachment",
-            "volume_snapshot",
-        )
         shown: dict[str, list[Mapping[str, Any]]] = {
-            name: [{k: v for k, v in row.items() if k not in volatile} for row in self.rows(name)]
-            for name in tables
+            name: [{k: v for k, v in row.items() if k not in VOLATILE} for row in self.rows(name)]
+            for name in PICTURED
         }
         shown["snapshots"] = [row for row in self.rows("image") if "instance_uuid" in row["properties"]]
         shown["counted"] = [row for row in self.rows("companion_quota") if row["used"]]
@@ -324,7 +321,9 @@ class World:
 
     def problems(self) -> list[str]:
         """Every promise that is broken right now."""
-        found = [f"{v.promise}: {v.says}" for v in self.store.read_now(audit.audit)]
+        found = []
+        if self.store.database.select(*audit_at(self.clock.now())):
+            found += [f"{v.promise}: {v.says}" for v in self.store.read_now(audit.audit)]
         found += [f"M1: {row} runs twice" for row in self.ground.double_running()]
         claimed = {(claim["server_id"], claim["host_id"]) for claim in self.rows("claim")}
         found += [

@@ -19,15 +19,14 @@ from typing import Any
 from berthold.companions import image, snapshots, volume
 from berthold.lab.databases import Look
 from berthold.lab.judge import Finding, Replay
+from berthold.lab.looks import audit_at
 from berthold.lab.storm.cloud import Cloud
 from berthold.ledger import schema
-from berthold.ledger.audit import CHECKS, audit
+from berthold.ledger.audit import audit
 from berthold.ledger.seats import flown_from
 from berthold.moves.power import GUEST_AT_REST
 from berthold.moves.shelve import SHELVED_IMAGE
 
-# Every query of the audit at once: whether there is anything to be told.
-AUDIT = " UNION ALL ".join(f"SELECT 1 WHERE EXISTS ({check.sql.replace(':now', '?')})" for check in CHECKS)
 HISTORY = tuple(column.name for column in schema.history.columns)
 HISTORY_AFTER = f"SELECT {', '.join(HISTORY)} FROM history WHERE number > ? ORDER BY number"
 CLAIMS = "SELECT server_id, host_id, role FROM claim"
@@ -80,15 +79,12 @@ class Watcher:
         yield HISTORY_AFTER, self._number
         yield (CLAIMS,)
         if self.audited:
-            yield self._audit_now()
+            yield audit_at(self.cloud.clock.now())
             yield (IN_ERROR,)
             yield (UNDONE,)
 
-    def _audit_now(self) -> Look:
-        return AUDIT, *[self.cloud.clock.now()] * AUDIT.count("?")
-
     def _audit(self) -> Iterator[str]:
-        if self.cloud.select(*self._audit_now()):
+        if self.cloud.select(*audit_at(self.cloud.clock.now())):
             rows = self.cloud.store.read_now(audit)
             yield from (f"{row.promise}: {row.says}" for row in rows)
 
