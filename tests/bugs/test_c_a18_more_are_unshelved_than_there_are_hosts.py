@@ -33,7 +33,7 @@ from by_hand import (
     under_way,
     used,
 )
-from stage import neighbours
+from mishaps import neighbours
 
 
 def shelve(world: World, server: str, **more: bool) -> None:

@@ -14,7 +14,8 @@ from berthold.moves.playbook import Ask
 from berthold.moves.power import GUEST_AT_REST
 from by_hand import host_status
 from everyday import EVERYDAY
-from stage import Scene, go_to, mishaps, on_stage, settle
+from mishaps import mishaps
+from stage import Scene, go_to, on_stage, settle
 
 FAILS_FOR_GOOD = (
     "its code raises",
@@ -48,10 +49,18 @@ def reach(scene: Scene, line: int) -> None:
         scene.world.step(scene.move)
 
 
+def turn_back_to(scene: Scene, line: int) -> None:
+    """The move has failed at its last line before the point of no return; the line is the next to undo."""
+    last = scene.play.book.no_return - 1
+    reach(scene, last)
+    fails = "the agent refuses" if isinstance(scene.play.book.lines[last], Ask) else "its code raises"
+    mishaps(scene.play.book.lines[last])[fails](scene)
+    go_to(scene, line, "undoing")
+
+
 @pytest.mark.parametrize(("play", "line", "mishap"), LINES)
 def test_an_everyday_line_goes_wrong(play: str, line: int, mishap: str) -> None:
-    with on_stage(play) as scene:
-        reach(scene, line)
+    with on_stage(play, reach, line) as scene:
         mishaps(scene.play.book.lines[line])[mishap](scene)
         settle(scene)
         sound(scene)
@@ -65,14 +74,7 @@ def test_an_everyday_line_goes_wrong(play: str, line: int, mishap: str) -> None:
 
 @pytest.mark.parametrize(("play", "line", "mishap"), BACK)
 def test_an_everyday_line_goes_wrong_on_the_way_back(play: str, line: int, mishap: str) -> None:
-    with on_stage(play) as scene:
-        last = scene.play.book.no_return - 1
-        reach(scene, last)
-        fails = "the agent refuses" if isinstance(scene.play.book.lines[last], Ask) else "its code raises"
-        mishaps(scene.play.book.lines[last])[fails](scene)
-        go_to(scene, line, "undoing")
-        for faults in scene.world.faults_of.values():
-            faults.forget()
+    with on_stage(play, turn_back_to, line) as scene:
         mishaps(scene.play.book.lines[line])[mishap](scene)
         settle(scene)
         sound(scene)

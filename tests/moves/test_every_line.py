@@ -11,7 +11,8 @@ import pytest
 
 from berthold.lab.judge import judge
 from berthold.moves.playbook import Park
-from stage import PLAY, PLAYS, Play, Scene, go_to, mishaps, on_stage, settle
+from mishaps import mishaps
+from stage import PLAY, PLAYS, Play, Scene, go_to, on_stage, settle
 
 LINES = [
     pytest.param(play.name, number, mishap, id=f"{play.name}-{line.name}-{mishap}")
@@ -33,8 +34,7 @@ def fails_for_good(scene: Scene, line: int) -> set[str]:
 
 @pytest.mark.parametrize(("play", "line", "mishap"), LINES)
 def test_a_line_goes_wrong(play: str, line: int, mishap: str) -> None:
-    with on_stage(play) as scene:
-        go_to(scene, line)
+    with on_stage(play, go_to, line) as scene:
         mishaps(scene.play.book.lines[line])[mishap](scene)
         settle(scene)
         sound(scene)
@@ -52,6 +52,14 @@ def turning_point(play: Play) -> int:
     return max(number for number, line in above if line.name not in play.idle)
 
 
+def turn_back_to(scene: Scene, line: int) -> None:
+    """The move has failed at its turning point, and the line is the next to undo."""
+    turn = turning_point(scene.play)
+    go_to(scene, turn)
+    mishaps(scene.play.book.lines[turn])["the agent refuses"](scene)
+    go_to(scene, line, "undoing")
+
+
 BACK = [
     pytest.param(play.name, number, mishap, id=f"{play.name}-back at {line.name}-{mishap}")
     for play in PLAYS
@@ -64,13 +72,7 @@ BACK = [
 
 @pytest.mark.parametrize(("play", "line", "mishap"), BACK)
 def test_a_line_goes_wrong_on_the_way_back(play: str, line: int, mishap: str) -> None:
-    with on_stage(play) as scene:
-        turn = turning_point(scene.play)
-        go_to(scene, turn)
-        mishaps(scene.play.book.lines[turn])["the agent refuses"](scene)
-        go_to(scene, line, "undoing")
-        for faults in scene.world.faults_of.values():
-            faults.forget()
+    with on_stage(play, turn_back_to, line) as scene:
         mishaps(scene.play.book.lines[line])[mishap](scene)
         settle(scene)
         sound(scene)

@@ -18,7 +18,8 @@ from berthold.moves import begin, group_status, group_waiting, together
 from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Ask, Park
 from by_hand import lose, under_way
-from stage import PLAY, Play, Scene, go_to, mishaps, on_stage, settle, wishes
+from mishaps import mishaps
+from stage import PLAY, Play, Scene, go_to, on_stage, settle, wishes
 
 HERE, THERE = "node1", "node2"
 FAILS_FOR_GOOD = {"the agent refuses", "the host does nothing and is silent"}
@@ -173,14 +174,21 @@ def reach(scene: Scene, line: int) -> None:
         scene.world.step(scene.move)
 
 
+def turn_back_to(scene: Scene, line: int) -> None:
+    """The part has failed where it turns, and the line is the next to undo."""
+    turn = TURNS[scene.play.name]
+    reach(scene, turn)
+    mishaps(scene.play.book.lines[turn])["the agent refuses"](scene)
+    go_to(scene, line, "undoing")
+
+
 def test_no_part_of_a_group_move_is_left_out() -> None:
     assert {play.playbook for play in PLAYS} == {name for name in PLAYBOOKS if name.startswith("group-")}
 
 
 @pytest.mark.parametrize(("play", "line", "mishap"), LINES)
 def test_a_line_goes_wrong(play: str, line: int, mishap: str) -> None:
-    with on_stage(play) as scene:
-        reach(scene, line)
+    with on_stage(play, reach, line) as scene:
         mishaps(scene.play.book.lines[line])[mishap](scene)
         settle(scene)
         sound(scene)
@@ -194,13 +202,7 @@ def test_a_line_goes_wrong(play: str, line: int, mishap: str) -> None:
 
 @pytest.mark.parametrize(("play", "line", "mishap"), BACK)
 def test_a_line_goes_wrong_on_the_way_back_and_all_are_taken_back(play: str, line: int, mishap: str) -> None:
-    with on_stage(play) as scene:
-        turn = TURNS[play]
-        reach(scene, turn)
-        mishaps(scene.play.book.lines[turn])["the agent refuses"](scene)
-        go_to(scene, line, "undoing")
-        for faults in scene.world.faults_of.values():
-            faults.forget()
+    with on_stage(play, turn_back_to, line) as scene:
         mishaps(scene.play.book.lines[line])[mishap](scene)
         settle(scene)
         sound(scene)
@@ -224,9 +226,8 @@ DELETED = [
 
 @pytest.mark.parametrize(("play", "line"), DELETED)
 def test_a_member_is_deleted_at_any_line_and_the_rest_is_the_group(play: str, line: int) -> None:
-    with on_stage(play) as scene:
+    with on_stage(play, reach, line) as scene:
         world, left = scene.world, other(scene.world, scene.server)
-        reach(scene, line)
         world.delete(scene.server)
         settle(scene)
         if status(scene) == "held":

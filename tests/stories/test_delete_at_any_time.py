@@ -18,7 +18,8 @@ from berthold.moves.books import PLAYBOOKS
 from berthold.moves.playbook import Ask, Park
 from berthold.moves.runner import Runner
 from everyday import EVERYDAY
-from stage import PLAY, PLAYS, Play, Scene, go_to, mishaps, on_stage, settle
+from mishaps import mishaps
+from stage import PLAY, PLAYS, Play, Scene, go_to, on_stage, settle
 
 PAGE = Path(__file__).with_name("delete_at_any_time.md")
 HEAD = """# Delete, at any time

@@ -66,3 +66,7 @@ class KeptFiles:
         for file, kept in self._kept.items():
             if not file.exists():
                 file.hardlink_to(kept)
+
+    def forget(self) -> None:
+        """Nobody goes back to it."""
+        self._directory.cleanup()
