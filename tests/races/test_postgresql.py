@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ import pytest
 from sqlalchemy import event
 
 import held_inside
+from berthold.clock import SeededClock
+from berthold.database import metadata
 from berthold.lab import engines
 from berthold.lab.deletions import GROUP_GOES_UNDER_MANY
 from berthold.lab.outages import OUTAGES
@@ -221,10 +223,10 @@ async def at_once(store: LabStore, statement: Statement, values: Mapping[str, An
     return granted
 
 
-def watch(world: World) -> None:
-    """Tell the racers of this world what they come by."""
+def watch(store: LabStore) -> None:
+    """Tell the racers of this store what they come by."""
 
-    @event.listens_for(world.store.writer, "before_cursor_execute")
+    @event.listens_for(store.writer, "before_cursor_execute")
     def before(_: Tx, __: object, statement: str, *___: object) -> None:
         if racer := this_racer():
             racer.before(statement)
@@ -233,23 +235,35 @@ def watch(world: World) -> None:
         if racer := this_racer():
             racer.passed.add(point)
 
-    held_inside.attend(world.store.writer, lambda: racer.wish if (racer := this_racer()) else "", passed)
+    held_inside.attend(store.writer, lambda: racer.wish if (racer := this_racer()) else "", passed)
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where one race after another is run: a database with a gate, and connections that stay."""
+
+    store: LabStore
+    gate: Gate
+
+
+@pytest.fixture(scope="module")
+def course(postgresql: engines.PostgreSQL) -> Iterator[Course]:
+    url = postgresql.lend()
+    with held_inside.gate(url, INSIDE) as gate, closing(LabStore(SeededClock(0), url)) as store:
+        store.make(metadata)
+        store.database.in_place = False
+        watch(store)
+        yield Course(store, gate)
+    postgresql.back(url)
 
 
 @contextmanager
-def staged(scenario: Scenario, url: str) -> Iterator[tuple[World, dict[str, Racer]]]:
-    world = World(hosts=scenario.hosts, url=url)
-    watch(world)
+def staged(scenario: Scenario, store: LabStore) -> Iterator[tuple[World, dict[str, Racer]]]:
+    world = World(hosts=scenario.hosts, store=store)
     try:
         yield world, dict(scenario.stage(world))
     finally:
         world.close()
-
-
-@pytest.fixture
-def gate(postgresql_url: str) -> Iterator[Gate]:
-    with held_inside.gate(postgresql_url, INSIDE) as gate:
-        yield gate
 
 
 @pytest.mark.parametrize(
@@ -258,22 +272,21 @@ def gate(postgresql_url: str) -> Iterator[Gate]:
 def test_racing_connections(
     scenario: Scenario,
     way: str,
-    postgresql_url: str,
     postgresql: engines.PostgreSQL,
-    gate: Gate,
+    course: Course,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(LabStore, "call", at_once)
     if way == "step by step":
         monkeypatch.setattr(twin, "ENGINES", frozenset())
-    with staged(scenario, postgresql_url) as (world, racers):
+    with staged(scenario, course.store) as (world, racers):
         before = world.photograph()
         passed: set[str] = set()
         held: list[str] = []
 
         def run(first: str | None = None, point: Before | Inside | None = None) -> dict[str, Running]:
             world.restore(before)
-            running = race(world, gate, racers, first, point)
+            running = race(world, course.gate, racers, first, point)
             results = {name: each.result for name, each in running.items()}
             how = f"{results}; {first} came first, held where it {point.name if point else 'ends'}"
             assert always(world) == [], how
