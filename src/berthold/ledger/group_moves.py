@@ -17,6 +17,7 @@ from sqlalchemy import case, select, text, update
 
 from berthold.errors import NotFound, Refused
 from berthold.ledger import schema, seats
+from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, clock_of, moment
 
@@ -119,7 +120,7 @@ def members(tx: Tx, group_move_id: str, *, ended: bool = False) -> list[Mapping[
     """The moves of its members that are not over; with `ended` those too."""
     mine = select(move).where(move.c.group_move_id == group_move_id)
     if not ended:
-        mine = mine.where(move.c.state.in_(schema.UNFINISHED))
+        mine = mine.where(IS_UNFINISHED)
     return [dict(row) for row in tx.execute(mine.order_by(move.c.number)).mappings()]
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from berthold.errors import Malformed, NotFound, Refused, WrongState
 from berthold.ledger import inventories, outbox, schema
+from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of, insert, now
 
@@ -252,8 +253,8 @@ def _left_something(tx: Tx, host_id: str) -> bool:
 
 def _is_being_evacuated(tx: Tx, host_id: str) -> bool:
     move = schema.move.c
-    under_way = (move.kind == "evacuation") & move.state.in_(schema.UNFINISHED)
-    return bool(tx.execute(select(exists().where(move.source_id == host_id, under_way))).scalar())
+    under_way = select(move.id).where(move.source_id == host_id, move.kind == "evacuation", IS_UNFINISHED)
+    return bool(tx.execute(select(under_way.exists())).scalar())
 
 
 def _set_status(tx: Tx, host_id: str, status: str, **columns: Any) -> None:
@@ -270,7 +271,7 @@ def remove(tx: Tx, host_id: str) -> None:
     if tx.execute(select(exists().where(claim.c.host_id == host_id))).scalar():
         raise WrongState(f"Compute host {locked.name} still has servers, or what it left behind of some.")
     concerns = (move.source_id == host_id) | (move.target_id == host_id)
-    if tx.execute(select(exists().where(move.state.in_(schema.UNFINISHED), concerns))).scalar():
+    if tx.execute(select(exists().where(IS_UNFINISHED, concerns))).scalar():
         raise WrongState(f"Unable to delete compute host {locked.name}: migrations of servers use it.")
     tx.execute(delete(schema.heartbeat).where(schema.heartbeat.c.host_id == host_id))
     tx.execute(delete(host).where(host.c.id == host_id))

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import and_, bindparam, select, text, update
+from sqlalchemy import and_, bindparam, select, update
 
 from berthold.errors import NotFound, Stale, WrongState
 from berthold.ledger import group_moves, outbox, queue, schema
+from berthold.ledger.conditions import IS_UNFINISHED, IS_WORKED_ON
 from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, clock_of, moment, now
 
@@ -23,15 +24,11 @@ move = schema.move
 WORKED_ON = ("running", "undoing")
 
 INSERT = Prepared(move.insert())
-UNFINISHED = Prepared(
-    select(move).where(
-        move.c.server_id == bindparam("server"), text("state IN ('running','undoing','waiting','stuck')")
-    )
-)
+UNFINISHED = Prepared(select(move).where(move.c.server_id == bindparam("server"), IS_UNFINISHED))
 LEASED = select(move).where(
     move.c.id == bindparam("move"),
     move.c.epoch == bindparam("epoch"),
-    text("state IN ('running','undoing')"),
+    IS_WORKED_ON,
 )
 SEE, HOLD = Prepared(LEASED), Prepared(LEASED.with_for_update())
 FIND = Prepared(select(move).where(move.c.id == bindparam("move")))
@@ -109,7 +106,7 @@ def supersede(tx: Tx, server_id: str) -> Mapping[str, Any] | None:
         return None
     tx.execute(
         update(move)
-        .where(move.c.id == standing["id"], move.c.state.in_(schema.UNFINISHED))
+        .where(move.c.id == standing["id"], IS_UNFINISHED)
         .values(state="superseded", owner=None, epoch=move.c.epoch + 1, updated_at=now(tx))
     )
     outbox.void(tx, standing["id"])
@@ -190,7 +187,7 @@ def unstick(tx: Tx, move_id: str) -> None:
 
 def take(tx: Tx, owner: str, seconds: float, limit: int = 1) -> list[Lease]:
     """Lease up to `limit` moves that nobody works on, oldest first."""
-    free = and_(move.c.state.in_(WORKED_ON), move.c.until < now(tx))
+    free = and_(IS_WORKED_ON, move.c.until < now(tx))
     ids = tx.execute(
         select(move.c.number)
         .where(free)
@@ -228,7 +225,7 @@ def give_back(tx: Tx, lease: Lease, seconds: float = 0.0) -> None:
     """Let go of a lease; nobody takes the move for `seconds`."""
     tx.execute(
         update(move)
-        .where(move.c.id == lease.move_id, move.c.epoch == lease.epoch, move.c.state.in_(WORKED_ON))
+        .where(move.c.id == lease.move_id, move.c.epoch == lease.epoch, IS_WORKED_ON)
         .values(owner=None, until=now(tx) + seconds if seconds else 0)
     )
     if not seconds:
@@ -237,7 +234,7 @@ def give_back(tx: Tx, lease: Lease, seconds: float = 0.0) -> None:
 
 def call(tx: Tx, move_id: str) -> None:
     """There is news for a move that was let be: whoever is free takes it at once."""
-    let_be = and_(move.c.id == move_id, move.c.owner.is_(None), move.c.state.in_(WORKED_ON))
+    let_be = and_(move.c.id == move_id, move.c.owner.is_(None), IS_WORKED_ON)
     tx.execute(update(move).where(let_be).values(until=0))
     announce(tx, "moves")
 

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import and_, bindparam, select, text
 
 from berthold.ledger import queue, schema
+from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.store import Tx, moment
 
 claim, server, host, move = schema.claim, schema.server, schema.host, schema.move
@@ -41,7 +42,7 @@ def of_group(tx: Tx, group_id: str) -> list[Row]:
         .select_from(
             claim.join(server, server.c.id == claim.c.server_id)
             .join(host, host.c.id == claim.c.host_id)
-            .outerjoin(move, and_(move.c.server_id == server.c.id, move.c.state.in_(schema.UNFINISHED)))
+            .outerjoin(move, and_(move.c.server_id == server.c.id, IS_UNFINISHED))
         )
         .where(server.c.group_id == group_id)
         .order_by(host.c.name, server.c.name, server.c.id, claim.c.id)

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, delete, select, text, update
+from sqlalchemy import bindparam, delete, select, update
 
 from berthold.ledger import schema
+from berthold.ledger.conditions import IS_OPEN
 from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, clock_of, moment
 
@@ -34,10 +35,8 @@ SENT = select(ask.c.id, ask.c.slot, ask.c.host_id, ask.c.verb, ask.c.state, ask.
 )
 OF_SLOTS = SENT.where(ask.c.slot.in_(bindparam("slots", expanding=True)))
 OF_ONE_SLOT = Prepared(SENT.where(ask.c.slot == bindparam("slot")))
-# The index of open asks is partial: the engines use it for this very text only.
-OPEN = Prepared(
-    select(ask).where(text("state = 'open'"), ask.c.host_id == bindparam("host")).order_by(ask.c.seq)
-)
+OPEN = Prepared(select(ask).where(IS_OPEN, ask.c.host_id == bindparam("host")).order_by(ask.c.seq))
+HOSTS_ASKED = Prepared(select(ask.c.host_id).where(IS_OPEN).distinct())
 ANSWER = Prepared(
     update(ask)
     .where(ask.c.id == bindparam("ask"), ask.c.host_id == bindparam("of_host"), ask.c.state == "open")
@@ -110,7 +109,7 @@ def open_for(tx: Tx, host_id: str) -> list[dict[str, Any]]:
 
 def hosts_asked(tx: Tx) -> list[str]:
     """Every host that has something to answer."""
-    return list(tx.execute(select(ask.c.host_id).where(ask.c.state == "open").distinct()).scalars())
+    return [host_id for (host_id,) in HOSTS_ASKED.rows(tx, {})]
 
 
 def record_answer(tx: Tx, ask_id: str, host_id: str, answer: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -141,5 +140,5 @@ def forget(tx: Tx, move_id: str) -> None:
 
 def readdress(tx: Tx, host_id: str, epoch: int) -> None:
     """The host acts at `epoch` now: what it has not answered is asked of it at that epoch."""
-    tx.execute(update(ask).where(ask.c.host_id == host_id, ask.c.state == "open").values(host_epoch=epoch))
+    tx.execute(update(ask).where(ask.c.host_id == host_id, IS_OPEN).values(host_epoch=epoch))
     announce(tx, f"asks:{host_id}")

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import func, select, text
 
 from berthold.ledger import schema
+from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.store import IDLE_IN_TRANSACTION_MS, Tx, clock_of, now
 
 Row = Mapping[str, Any]
@@ -33,7 +34,7 @@ def unfinished_moves(tx: Tx) -> Sequence[Row]:
     rows = tx.execute(
         select(move, schema.server.c.name.label("server_name"))
         .join(schema.server, schema.server.c.id == move.c.server_id)
-        .where(move.c.state.in_(schema.UNFINISHED))
+        .where(IS_UNFINISHED)
         .order_by(move.c.number)
     ).mappings()
     found: list[dict[str, Any]] = [dict(row) for row in rows]
@@ -61,7 +62,7 @@ def _refusals(tx: Tx, moves: list[str]) -> dict[str, str]:
 def moves_by_state(tx: Tx) -> dict[str, int]:
     """How many unfinished moves are in each state."""
     state = schema.move.c.state
-    rows = select(state, func.count()).where(state.in_(schema.UNFINISHED)).group_by(state)
+    rows = select(state, func.count()).where(IS_UNFINISHED).group_by(state)
     counted = {row[0]: row[1] for row in tx.execute(rows)}
     return {each: counted.get(each, 0) for each in schema.UNFINISHED}
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, literal, or_, select
 
 from berthold.errors import Malformed, NotFound
 from berthold.ledger import schema
+from berthold.ledger.conditions import IS_UNFINISHED
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx
 
 Row = dict[str, Any]
@@ -75,15 +77,12 @@ def server_of(tx: Tx, server_id: str, project_id: str | None, *, deleted: bool =
 
     Raises `NotFound`.
     """
-    where: list[Any] = [server.c.id == server_id]
-    if project_id is not None:
-        where.append(server.c.project_id == project_id)
-    if not deleted:
-        where.append(server.c.deleted_at.is_(None))
-    row = tx.execute(_servers().where(*where)).first()
-    if row is None:
+    row = _ONE.row(tx, {"server": server_id})
+    found = _server(row) if row is not None else {}
+    gone = found.get("deleted_at") is not None and not deleted
+    if not found or gone or project_id not in (None, found["project_id"]):
         raise NotFound(f"Instance {server_id} could not be found.")
-    return _server(row)
+    return found
 
 
 def servers(
@@ -128,8 +127,11 @@ def _servers(*more: Any) -> Select[Any]:
         .outerjoin(claim, and_(claim.c.server_id == server.c.id, claim.c.role == "home"))
         .outerjoin(host, host.c.id == claim.c.host_id)
         .outerjoin(heartbeat, heartbeat.c.host_id == host.c.id)
-        .outerjoin(move, and_(move.c.server_id == server.c.id, move.c.state.in_(schema.UNFINISHED)))
+        .outerjoin(move, and_(move.c.server_id == server.c.id, IS_UNFINISHED))
     )
+
+
+_ONE = Prepared(_servers().where(server.c.id == bindparam("server")))
 
 
 def _server(row: Sequence[Any]) -> Row:
@@ -293,7 +295,7 @@ def migrations(tx: Tx, wanted: MigrationsWanted, *, limit: int, marker: str | No
     if wanted.source is not None:
         statement = statement.where(source.c.name == wanted.source)
     if wanted.unfinished:
-        statement = statement.where(move.c.state.in_(schema.UNFINISHED))
+        statement = statement.where(IS_UNFINISHED)
     if wanted.changed_since is not None:
         statement = statement.where(move.c.updated_at >= wanted.changed_since)
     if wanted.changed_before is not None:
@@ -333,11 +335,8 @@ def _judged(tx: Tx, statement: Select[Any], judge: Callable[[Row], bool] | None,
 
 def hosts(tx: Tx, *, ids: Sequence[str] | None = None) -> list[Row]:
     """Hosts by name, each with `heard_at`, `inventory` (class -> row), `guests` and `moving` (how many)."""
-    statement = (
-        select(host, heartbeat.c.heard_at)
-        .outerjoin(heartbeat, heartbeat.c.host_id == host.c.id)
-        .order_by(host.c.name)
-    )
+    heard = heartbeat.c.host_id == host.c.id
+    statement = select(host, heartbeat.c.heard_at).outerjoin(heartbeat, heard).order_by(host.c.name)
     offers = select(inventory)
     claims = select(claim.c.host_id, claim.c.role, func.count().label("many")).group_by(
         claim.c.host_id, claim.c.role
@@ -373,9 +372,8 @@ def host_zones(tx: Tx) -> dict[str, str]:
 def servers_on(tx: Tx, host_ids: Sequence[str]) -> dict[str, list[Row]]:
     """The servers that live on each of these hosts: {"id", "name"}."""
     found: dict[str, list[Row]] = defaultdict(list)
-    columns: list[Column[Any]] = [claim.c.host_id, server.c.id, server.c.name]
     rows = tx.execute(
-        select(*columns)
+        select(claim.c.host_id, server.c.id, server.c.name)
         .join(server, server.c.id == claim.c.server_id)
         .where(claim.c.role == "home", claim.c.host_id.in_(host_ids))
         .order_by(server.c.name, server.c.id)

@@ -14,6 +14,7 @@ from sqlalchemy import Select, bindparam, select, update
 
 from berthold.errors import NotFound
 from berthold.ledger import claims, groups, quotas, schema
+from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of, moment, now
 
@@ -21,6 +22,16 @@ server = schema.server
 
 INSERT = Prepared(server.insert())
 FIND = Prepared(select(server).where(server.c.id == bindparam("server")))
+HOLD_MOVE = Prepared(
+    select(schema.move.c.number)
+    .where(schema.move.c.server_id == bindparam("server"), IS_UNFINISHED)
+    .with_for_update()
+)
+HOLD = Prepared(
+    select(server)
+    .where(server.c.id == bindparam("server"), server.c.deleted_at.is_(None))
+    .with_for_update(key_share=True)
+)
 # A server with its claims: one row for each, one for a server without any.
 WITH_CLAIMS = Prepared(
     select(*server.c, *claims.OF_SERVER.selected_columns)
@@ -76,21 +87,11 @@ def hold(tx: Tx, server_id: str) -> Mapping[str, Any]:
     """
     # A conductor holds its move and then changes the server: the move first, here too. And a
     # lock that lets foreign keys look, since the claim in its hands refers to the server.
-    move = schema.move.c
-    standing = select(move.number).where(move.server_id == server_id, move.state.in_(schema.UNFINISHED))
-    tx.execute(standing.with_for_update())
-    row = (
-        tx.execute(
-            select(server)
-            .where(server.c.id == server_id, server.c.deleted_at.is_(None))
-            .with_for_update(key_share=True)
-        )
-        .mappings()
-        .first()
-    )
+    HOLD_MOVE.row(tx, {"server": server_id})
+    row = HOLD.mapping(tx, {"server": server_id})
     if row is None:
         raise NotFound(f"Instance {server_id} could not be found.")
-    return dict(row)
+    return row
 
 
 def of_group(tx: Tx, group_id: str) -> list[Mapping[str, Any]]:

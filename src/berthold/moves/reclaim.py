@@ -19,6 +19,7 @@ from sqlalchemy import func, select
 
 from berthold.errors import NotFound, WrongState
 from berthold.ledger import claims, moves, schema, servers
+from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.store import Store, Tx, clock_of, moment
 from berthold.moves import begin, shelf
 from berthold.moves.shelve import SHELVED_SINCE
@@ -78,7 +79,7 @@ def overdue(tx: Tx, term: Term, only: str | None = None) -> list[str]:
     """Servers whose term is over (or `only` this one, if its is), as many as one look finds, the longest
     overdue first."""
     server, move = schema.server.c, schema.move.c
-    under_way = select(move.id).where(move.server_id == server.id, move.state.in_(schema.UNFINISHED))
+    under_way = select(move.id).where(move.server_id == server.id, IS_UNFINISHED)
     due_at = func.coalesce(server.details[term.since].as_float(), 0.0) + term.seconds
     due = (
         select(server.id)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import delete, select
 
 from berthold.ledger import schema
+from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.store import Tx, insert, now
 from berthold.records.schema import progress
 
@@ -30,7 +31,7 @@ def write(tx: Tx, told: Mapping[str, tuple[str, Mapping[str, int]]]) -> None:
         statement = insert(tx, progress).values(told_at=now(tx), **row)
         changed = {name: statement.excluded[name] for name in (*AMOUNTS, "told_at")}
         tx.execute(statement.on_conflict_do_update(index_elements=["move_id"], set_=changed))
-    going_on = select(move.c.id).where(move.c.state.in_(schema.UNFINISHED))
+    going_on = select(move.c.id).where(IS_UNFINISHED)
     tx.execute(delete(progress).where(progress.c.move_id.not_in(going_on)))
 
 
