@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from berthold.api.call import Call
@@ -42,6 +43,8 @@ KNOWN = {
     "user_id": Versions("2.80"),
     "project_id": Versions("2.80"),
 }
+# Whoever is not shown hosts does not find them out by asking for each.
+BY_HOST = ("host", "source_compute")
 EQUAL = {
     "instance_uuid": "server_id",
     "migration_type": "kind",
@@ -76,7 +79,9 @@ def _check_known(call: Call) -> None:
 
 def _wanted(call: Call) -> reading.MigrationsWanted:
     query = call.query
-    status = query.text("status")
+    for name in BY_HOST:
+        if query.text(name) is not None:
+            call.must(views.HOST_RULE)
     since, before = query.period()
     return reading.MigrationsWanted(
         server_project_id=None if call.may(ALL_PROJECTS) else call.actor.project_id,
@@ -85,8 +90,15 @@ def _wanted(call: Call) -> reading.MigrationsWanted:
         source=query.text("source_compute"),
         changed_since=since,
         changed_before=before,
-        judge=(lambda row: migration_status(row) == status) if status is not None else None,
+        judge=_judge(query.text("status"), hidden=bool(query.flag("hidden", lax=True))),
     )
+
+
+def _judge(status: str | None, *, hidden: bool) -> Callable[[reading.Row], bool] | None:
+    """What is not a column. No migration of ours is hidden."""
+    if hidden:
+        return lambda row: False
+    return (lambda row: migration_status(row) == status) if status is not None else None
 
 
 def _read(
