@@ -2,18 +2,21 @@
 makes its hosts that zone; a host is in one zone at most. One with `filter_tenant_id` (and whatever
 follows) in its metadata reserves its hosts for the servers of the projects that it names.
 
-Every change is announced as `hosts`: the scheduler may see any of them differently.
+Every change is announced as `hosts`: the scheduler may see any of them differently. None takes a host out
+of a zone that the owner of a server there has asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select, update
 
 from berthold.errors import NotFound, WrongState
+from berthold.ledger import schema
 from berthold.ledger.store import Tx, announce, clock_of, insert, now
 from berthold.records.schema import aggregate, aggregate_host
 
@@ -70,7 +73,8 @@ def change(tx: Tx, key: str, *, name: str | None, zone: str | None) -> Aggregate
     if zone is not None:
         values["metadata"] = {**standing["metadata"], ZONE: zone}
         _one_zone_each(tx, standing["number"], zone, standing["hosts"])
-    tx.execute(update(aggregate).where(aggregate.c.number == standing["number"]).values(values))
+    with _wishes_kept(tx):
+        tx.execute(update(aggregate).where(aggregate.c.number == standing["number"]).values(values))
     announce(tx, "hosts")
     return get(tx, key)
 
@@ -80,11 +84,9 @@ def set_metadata(tx: Tx, key: str, changes: Mapping[str, str | None]) -> Aggrega
     standing = _hold(tx, key)
     metadata = {k: v for k, v in {**standing["metadata"], **changes}.items() if v is not None}
     _one_zone_each(tx, standing["number"], metadata.get(ZONE), standing["hosts"])
-    tx.execute(
-        update(aggregate)
-        .where(aggregate.c.number == standing["number"])
-        .values(metadata=metadata, updated_at=now(tx))
-    )
+    values = {"metadata": metadata, "updated_at": now(tx)}
+    with _wishes_kept(tx):
+        tx.execute(update(aggregate).where(aggregate.c.number == standing["number"]).values(values))
     announce(tx, "hosts")
     return get(tx, key)
 
@@ -102,19 +104,23 @@ def add_host(tx: Tx, key: str, host: str) -> Aggregate:
     standing = _hold(tx, key)
     _one_zone_each(tx, standing["number"], standing["metadata"].get(ZONE), [host])
     statement = insert(tx, aggregate_host).values(aggregate=standing["number"], host_name=host)
-    if tx.execute(statement.on_conflict_do_nothing().returning(aggregate_host.c.host_name)).first() is None:
+    with _wishes_kept(tx):
+        added = tx.execute(statement.on_conflict_do_nothing().returning(aggregate_host.c.host_name)).first()
+    if added is None:
         raise WrongState(f"Aggregate {standing['number']} already has host {host}.")
     announce(tx, "hosts")
     return get(tx, key)
 
 
 def remove_host(tx: Tx, key: str, host: str) -> Aggregate:
-    """Raises `NotFound` for either."""
+    """Raises `NotFound` for either, `WrongState` if servers there were asked for in the aggregate's zone."""
     standing = _hold(tx, key)
     statement = delete(aggregate_host).where(
         aggregate_host.c.aggregate == standing["number"], aggregate_host.c.host_name == host
     )
-    if tx.execute(statement.returning(aggregate_host.c.host_name)).first() is None:
+    with _wishes_kept(tx):
+        removed = tx.execute(statement.returning(aggregate_host.c.host_name)).first()
+    if removed is None:
         raise NotFound(f"Aggregate {standing['number']} has no host {host}.")
     announce(tx, "hosts")
     return get(tx, key)
@@ -167,6 +173,26 @@ def _one_zone_each(tx: Tx, number: int, zone: str | None, hosts: list[str]) -> N
         other = row.metadata.get(ZONE)
         if other and other != zone:
             raise WrongState(f"Host {row.host_name} is already in availability zone {other}.")
+
+
+@contextmanager
+def _wishes_kept(tx: Tx) -> Iterator[None]:
+    """Around a change; raises `WrongState` after one that gives a host another zone than servers that have a
+    claim there were asked for in."""
+    before = zones(tx)
+    yield
+    after = zones(tx)
+    changed = [host for host in before.keys() | after.keys() if before.get(host) != after.get(host)]
+    host, claim, server = schema.host, schema.claim, schema.server
+    there = host.join(claim, claim.c.host_id == host.c.id).join(server, server.c.id == claim.c.server_id)
+    wishes = (
+        select(host.c.name, host.c.zone, server.c.zone).select_from(there).where(host.c.name.in_(changed))
+    )
+    for name, own, wanted in tx.execute(wishes.order_by(host.c.name)):
+        if wanted == before.get(name, own) and wanted != after.get(name, own):
+            raise WrongState(
+                f"Host {name} has servers that were asked for in availability zone {wanted}: move them first."
+            )
 
 
 def _is(key: str) -> ColumnElement[bool]:
