@@ -196,3 +196,14 @@ def test_a_description_may_be_changed_from_2_55_on(cloud: Any, fault: Any) -> No
     assert cloud.put("/flavors/10", body, version="2.55").json["flavor"]["description"] == "for tests"
     fault(cloud.put("/flavors/10", body, version="2.54"), 405)
     fault(cloud.put("/flavors/10", {"flavor": {"ram": 5}}, version="2.55"), 400)
+
+
+def test_a_trait_is_required_or_forbidden_since_2_86(cloud: Any, fault: Any) -> None:
+    cloud.flavor()
+    path, wrong = "/flavors/100/os-extra_specs", {"trait:CUSTOM_GOLD": "wanted"}
+    assert "trait:CUSTOM_GOLD" in fault(cloud.post(path, {"extra_specs": wrong}, version="2.86"), 400)
+    fault(cloud.put(f"{path}/trait:CUSTOM_GOLD", wrong, version="2.86"), 400)
+    assert cloud.get(path).json == {"extra_specs": {}}
+    assert cloud.post(path, {"extra_specs": wrong}, version="2.85").status == 200
+    right = {"trait:CUSTOM_GOLD": "forbidden"}
+    assert cloud.put(f"{path}/trait:CUSTOM_GOLD", right, version="2.86").json == right

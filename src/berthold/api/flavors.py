@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -14,6 +15,7 @@ from berthold.api.views.fields import next_link, render, render_all
 from berthold.errors import Malformed, NotFound, WrongState
 from berthold.records import flavors
 
+CHECKED = Version(2, 86)
 QUERY = frozenset({"limit", "marker", "is_public", "minRam", "minDisk", "sort_key", "sort_dir"})
 
 
@@ -111,6 +113,7 @@ async def spec(call: Call, flavor_id: str, key: str) -> dict[str, Any]:
 async def add_specs(call: Call, flavor_id: str) -> dict[str, Any]:
     """Add or replace extra specs."""
     specs = {key: str(value) for key, value in call.body.extra_specs.items()}
+    _check_traits(call, specs)
     await call.store.write(flavors.add_specs, flavor_id, specs)
     return {"extra_specs": specs}
 
@@ -120,8 +123,18 @@ async def set_spec(call: Call, flavor_id: str, key: str) -> dict[str, Any]:
     if key not in call.body:
         raise Malformed("Request body and URI mismatch: the key in the path is not the one in the body.")
     specs = {key: str(call.body[key])}
+    _check_traits(call, specs)
     await call.store.write(flavors.add_specs, flavor_id, specs)
     return specs
+
+
+def _check_traits(call: Call, specs: Mapping[str, str]) -> None:
+    """From 2.86 on a trait is required or forbidden; another word would be a wish that nobody reads."""
+    for key, value in specs.items():
+        if call.version >= CHECKED and key.startswith("trait:") and value not in ("required", "forbidden"):
+            raise Malformed(
+                f"Validation failed; {key}: '{value[:60]}' is neither 'required' nor 'forbidden'."
+            )
 
 
 async def delete_spec(call: Call, flavor_id: str, key: str) -> None:
