@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from berthold.errors import NotFound, Unavailable
 from berthold.ledger import calls
-from berthold.ledger.shared_reads import READERS
+from berthold.ledger.shared_reads import READERS, see_the_present
 from berthold.ledger.store import Store, Tx
 
 LONG_S = 30.0
@@ -110,6 +110,32 @@ def test_a_look_sees_what_was_committed_before_it_though_an_older_look_is_open(s
         return await look
 
     assert asyncio.run(run()) == 1
+
+
+@pytest.mark.parametrize(
+    ("needs", "sees"), [(see_the_present, 1), (lambda _: None, 0)], ids=["must", "may not"]
+)
+def test_who_must_see_the_present_shares_no_transaction_that_began_before(
+    store: Store, needs: Callable[[Tx], None], sees: int
+) -> None:
+    def look(tx: Tx) -> int:
+        needs(tx)
+        return count(tx)
+
+    async def run() -> int:
+        first, second = Held(store), Held(store)
+        await first.begin()
+        beginning = asyncio.create_task(second.begin())
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(store.read(look))  # before the second ones begin
+        await asyncio.sleep(0)
+        await first.end()
+        await beginning
+        await store.write(put)
+        await second.end()
+        return await waiting
+
+    assert asyncio.run(run()) == sees
 
 
 def test_a_long_look_keeps_nobody_who_can_go_to_another_reader(store: Store) -> None:

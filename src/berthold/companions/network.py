@@ -15,17 +15,15 @@ from sqlalchemy import Row, bindparam, delete, or_, select, update
 from berthold.companions import quotas
 from berthold.companions.schema import network, network_address, network_port, network_subnet
 from berthold.errors import Malformed, NotFound, WrongState
+from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of, insert, now
 from berthold.neighbours import Actor
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-FIND = select(network).where(network.c.id == bindparam("network"))
-SUBNETS = (
-    select(network_subnet)
-    .where(network_subnet.c.network_id.in_(bindparam("networks", expanding=True)))
-    .order_by(network_subnet.c.created_at, network_subnet.c.id)
-)
+FIND = Prepared(select(network).where(network.c.id == bindparam("network")))
+SUBNETS = select(network_subnet).order_by(network_subnet.c.created_at, network_subnet.c.id)
+SUBNETS_OF_ONE = Prepared(SUBNETS.where(network_subnet.c.network_id == bindparam("network")))
 
 # The highest number that an address may have in its subnet (a /64 has more than a row counts).
 LAST_NUMBER = 2**62
@@ -39,17 +37,17 @@ def networks_of(tx: Tx, actor: Actor) -> list[Row[Any]]:
     return list(tx.execute(visible))
 
 
-def network_of(tx: Tx, actor: Actor, network_id: str) -> Row[Any]:
-    """A network that the actor may see; raises `NotFound`."""
-    row = tx.execute(FIND, {"network": network_id}).one_or_none()
+def network_of(tx: Tx, actor: Actor, network_id: str) -> Any:
+    """A network that the actor may see, as a row; raises `NotFound`."""
+    row = FIND.record(tx, {"network": network_id})
     if row is None or not (actor.is_admin or row.shared or row.project_id == actor.project_id):
         raise NotFound(f"network {network_id} could not be found")
     return row
 
 
-def usable_network(tx: Tx, project_id: str, network_id: str) -> Row[Any]:
-    """A network that a server of the project may be put on: its own or a shared one."""
-    row = tx.execute(FIND, {"network": network_id}).one_or_none()
+def usable_network(tx: Tx, project_id: str, network_id: str) -> Any:
+    """A network that a server of the project may be put on, as a row: its own or a shared one."""
+    row = FIND.record(tx, {"network": network_id})
     if row is None or not (row.shared or row.project_id == project_id):
         raise NotFound(f"network {network_id} could not be found")
     return row
@@ -77,9 +75,11 @@ def drop_network(tx: Tx, network_id: str) -> None:
         quotas.give_back(tx, owner, network=1, subnet=subnets)
 
 
-def subnets_of(tx: Tx, network_ids: list[str]) -> list[Row[Any]]:
-    """The subnets of these networks, oldest first."""
-    return list(tx.execute(SUBNETS, {"networks": network_ids}))
+def subnets_of(tx: Tx, network_ids: list[str]) -> list[Any]:
+    """The subnets of these networks, as rows, oldest first."""
+    if len(network_ids) == 1:
+        return SUBNETS_OF_ONE.records(tx, {"network": network_ids[0]})
+    return list(tx.execute(SUBNETS.where(network_subnet.c.network_id.in_(network_ids))))
 
 
 def make_subnet(tx: Tx, project_id: str, network_id: str, cidr: str, **fields: Any) -> Row[Any]:

@@ -152,7 +152,7 @@ def _draw_mac(tx: Tx) -> str:
     return MAC_PREFIX + "".join(f":{byte:02x}" for byte in low)
 
 
-def _take_wished(tx: Tx, subnets: list[Row[Any]], wish: dict[str, str], port_id: str) -> None:
+def _take_wished(tx: Tx, subnets: list[Any], wish: dict[str, str], port_id: str) -> None:
     """One address as wished: this one, or any of this subnet."""
     ip, subnet_id = wish.get("ip_address"), wish.get("subnet_id")
     subnets = [subnet for subnet in subnets if subnet_id in (None, subnet.id)]
@@ -174,7 +174,7 @@ def _take_wished(tx: Tx, subnets: list[Row[Any]], wish: dict[str, str], port_id:
     raise Malformed(f"{ip} belongs to no subnet of the network")
 
 
-def _take_next(tx: Tx, subnet: Row[Any], port_id: str) -> bool:
+def _take_next(tx: Tx, subnet: Any, port_id: str) -> bool:
     """Give the port the lowest free address of the subnet's pools; False if there is none."""
     block = ipaddress.ip_network(subnet.cidr)
     for pool in subnet.pools:

@@ -12,6 +12,7 @@ through `tx.execute`, as ever.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,17 @@ class Prepared:
         plan, cursor = self._run(tx, values)
         first = self._first(plan, cursor)
         return dict(zip(plan.names, first, strict=True)) if first is not None else None
+
+    def records(self, tx: Tx, values: Values) -> list[Any]:
+        """Its rows, each with the names of their columns as attributes."""
+        plan, cursor = self._run(tx, values)
+        return [plan.record(row) for row in plan.rows(cursor, cursor.fetchall())]
+
+    def record(self, tx: Tx, values: Values) -> Any:
+        """The first of its records, or None."""
+        plan, cursor = self._run(tx, values)
+        first = self._first(plan, cursor)
+        return plan.record(first) if first is not None else None
 
     def change(self, tx: Tx, values: Values) -> int:
         """Run it for what it writes; how many rows it wrote."""
@@ -105,12 +117,19 @@ class Prepared:
         return _Plan(compiled, columns, dialect)
 
 
+def _record_of(names: Sequence[str]) -> Callable[[Row], Any]:
+    kind: Any = namedtuple("Record", names, rename=True)  # type: ignore[misc]
+    make: Callable[[Row], Any] = kind._make
+    return make
+
+
 class _Plan:
     """A statement as one engine's driver takes it, and how values get in and out."""
 
     def __init__(self, compiled: SQLCompiler, columns: Sequence[Any], dialect: Dialect) -> None:
         self.text = str(compiled)
         self.names = tuple(column.key for column in columns)
+        self.record = _record_of(self.names)
         order = compiled.positiontup if compiled.positional else None
         self._order = tuple(order) if order is not None else None
         self._given = dict(compiled.params)

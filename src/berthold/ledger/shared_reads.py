@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from berthold.ledger.jobs import Job, Jobs, Work, tell
+from berthold.ledger.verdicts import Again
 
 log = structlog.get_logger("berthold.ledger")
 
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 # The engine works in this process: more threads would only hand its interpreter's lock round.
 READERS = 2
+SHARED = "shared"
 
 
 class SharedReads:
@@ -57,12 +59,16 @@ class SharedReads:
                 with tx.begin():
                     while unanswered is not None:
                         unanswered.do(unanswered.work, tx)
+                        if isinstance(unanswered.error, Again) and unanswered is not job:
+                            unanswered.take_back()
+                            return unanswered
                         if isinstance(unanswered.error, DBAPIError):
                             break
                         tell([unanswered])
                         unanswered, following = None, self._jobs.take()
                         if following is not None and following.number <= latest:
                             unanswered, following = following, None
+                        tx.info[SHARED] = True
         except SQLAlchemyError as error:
             log.debug("looks are done one by one", reason=str(error))
         if unanswered is not None:
@@ -70,3 +76,10 @@ class SharedReads:
             unanswered.do(self._alone, unanswered.work)
             tell([unanswered])
         return following
+
+
+def see_the_present(tx: Connection) -> None:
+    """What follows in `tx` must see all that was told before it. Raises `Again` if `tx` began earlier, for
+    somebody else's look: then the work begins anew, in a transaction that begins with it."""
+    if tx.info.get(SHARED):
+        raise Again

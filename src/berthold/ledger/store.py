@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, Engine, Select, create_engine, event, func, literal
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
@@ -32,7 +33,7 @@ from berthold.errors import Unavailable
 from berthold.ledger import calls
 from berthold.ledger.bus import Bus
 from berthold.ledger.group_commit import GroupCommit
-from berthold.ledger.shared_reads import SharedReads
+from berthold.ledger.shared_reads import SHARED, SharedReads
 from berthold.ledger.verdicts import Again, may_retry, told
 from berthold.settings import Settings
 
@@ -79,7 +80,7 @@ class Store:
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
         self.retries = 0
-        self._about = {"clock": self.clock, "settings": self.settings}
+        self._about = {"clock": self.clock, "settings": self.settings, SHARED: False}
         self._writers = ThreadPoolExecutor(POSTGRESQL_CONNECTIONS, "write")
         self._readers = ThreadPoolExecutor(POSTGRESQL_READERS, "read")
         self._shared_writes: GroupCommit | None = None
@@ -260,6 +261,7 @@ def _sqlite(url: str, begin: str) -> Engine:
     engine = create_engine(
         url,
         hide_parameters=True,
+        json_deserializer=msgspec.json.decode,
         connect_args={"check_same_thread": False, "timeout": BUSY_MS / 1000},
         **({"poolclass": StaticPool} if in_memory else {}),
     )
@@ -299,6 +301,7 @@ def _postgresql(url: str) -> Engine:
         max_overflow=POSTGRESQL_CONNECTIONS,
         pool_pre_ping=False,
         hide_parameters=True,
+        json_deserializer=msgspec.json.decode,
         connect_args={"options": settings, "connect_timeout": 5, "keepalives_idle": 2, "keepalives_count": 3},
     )
 

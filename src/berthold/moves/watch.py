@@ -20,6 +20,7 @@ import structlog
 
 from berthold.errors import Unavailable
 from berthold.ledger import view
+from berthold.ledger.shared_reads import see_the_present
 from berthold.ledger.store import Store, Tx
 from berthold.records import aggregates
 from berthold.scheduler.supply import HostView, Inventory, Supply
@@ -54,6 +55,7 @@ class Watch:
 
     def look(self, tx: Tx) -> Supply:
         """All hosts, with every change that this process has heard of. Call it first in `tx`."""
+        see_the_present(tx)  # a change is forgotten here, so it must not be read from an older snapshot
         with self._lock:
             supply, begun = self._supply, self._begun
             changed, self._changed = self._changed, set()
