@@ -52,18 +52,27 @@ def _handlers(file: Path | None, console: TextIO, shared: list[Processor]) -> li
     handlers: list[logging.Handler] = [logging.StreamHandler(console)]
     if file is not None:
         handlers.append(logging.FileHandler(file, encoding="utf-8"))
+    form = _Once(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            one_line,
+        ],
+    )
     for handler in handlers:
-        handler.setFormatter(
-            structlog.stdlib.ProcessorFormatter(
-                foreign_pre_chain=shared,
-                processors=[
-                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    structlog.processors.format_exc_info,
-                    one_line,
-                ],
-            )
-        )
+        handler.setFormatter(form)
     return handlers
+
+
+class _Once(structlog.stdlib.ProcessorFormatter):
+    """Makes a line of an event once, for all who write it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: str | None = getattr(record, "line", None)
+        if line is None:
+            line = record.line = super().format(record)
+        return line
 
 
 def without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -55,7 +55,7 @@ class Watch:
 
     def look(self, tx: Tx) -> Supply:
         """All hosts, with every change that this process has heard of. Call it first in `tx`."""
-        see_the_present(tx)  # a change is forgotten here, so it must not be read from an older snapshot
+        see_the_present(tx)  # what was told is forgotten here, so no older snapshot may be read
         with self._lock:
             supply, begun = self._supply, self._begun
             changed, self._changed = self._changed, set()
@@ -72,6 +72,7 @@ class Watch:
 
     def confirm(self, tx: Tx) -> Supply:
         """All hosts as `tx` sees them, or as they were later."""
+        see_the_present(tx)
         bounds = aggregates.bounds(tx)
         with self._lock:
             if bounds != self._bounds:
