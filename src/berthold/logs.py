@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -90,6 +91,7 @@ def _deeper(value: Any) -> Any:
     return [_deeper(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
+@lru_cache(maxsize=1024)
 def _is_secret(key: str) -> bool:
     return any(word in key.lower() for word in SECRET_WORDS)
 
