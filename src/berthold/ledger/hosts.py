@@ -17,7 +17,7 @@ from berthold.errors import Malformed, NotFound, Refused, WrongState
 from berthold.ledger import inventories, outbox, schema
 from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.prepared import Prepared
-from berthold.ledger.store import Tx, clock_of, insert, now
+from berthold.ledger.store import Insert, Tx, clock_of, now
 
 host = schema.host
 claim = schema.claim
@@ -27,6 +27,12 @@ one_host = select(host.c.id, host.c.name, host.c.status, host.c.disabled, host.c
 )
 LOCK = Prepared(one_host.with_for_update())
 SHARE = Prepared(one_host.with_for_update(read=True))
+HEARD = Insert(
+    schema.heartbeat,
+    lambda row: row.on_conflict_do_update(
+        index_elements=["host_id"], set_={"heard_at": row.excluded.heard_at}
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -145,13 +151,7 @@ def heard(tx: Tx, host_ids: Iterable[str]) -> None:
     rows = [{"host_id": each, "heard_at": clock_of(tx).now()} for each in sorted(set(host_ids))]
     if not rows:
         return
-    statement = insert(tx, schema.heartbeat)
-    tx.execute(
-        statement.on_conflict_do_update(
-            index_elements=["host_id"], set_={"heard_at": statement.excluded.heard_at}
-        ),
-        rows,
-    )
+    tx.execute(HEARD(tx), rows)
 
 
 def any_unheard(tx: Tx, since: float) -> bool:
