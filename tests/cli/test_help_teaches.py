@@ -14,6 +14,7 @@ from berthold.cli import app
 from commands import Berthold
 
 WIDTH = 80
+README = Path(__file__).parents[2] / "README.md"
 
 
 def commands(command: object, *path: str) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -67,15 +68,29 @@ def test_a_command_has_an_example_that_is_shown_in_one_piece(
 def test_what_an_example_says_there_is(path: tuple[str, ...]) -> None:
     """Commands and options that exist, each with a value that it takes."""
     for line in examples(path):
-        words = shlex.split(line)
-        if words[0] != "berthold":
-            continue
-        (named,) = [known for known in ALL if words[1 : 1 + len(known)] == list(known)]
-        command = ALL[named]
-        assert isinstance(command, typer.core.TyperCommand)
-        context = command.context_class(command)
-        left = command.make_parser(context).parse_args(words[1 + len(named) :])[1]
-        assert left == [], line
+        if line.startswith("berthold "):
+            check(line)
+
+
+def test_what_the_readme_says_there_is() -> None:
+    """The same of every line of the README that begins with the command."""
+    lines = re.findall(r"^    (?:\.venv/bin/)?(berthold .*)$", README.read_text(), re.M)
+    assert len(lines) > 3
+    for line in lines:
+        check(line)
+
+
+def check(line: str) -> None:
+    """A line that one is meant to type: nothing in it is unknown, and nothing that is needed is missing."""
+    words = shlex.split(line)
+    (named,) = [known for known in ALL if words[1 : 1 + len(known)] == list(known)]
+    command = ALL[named]
+    assert isinstance(command, typer.core.TyperCommand)
+    context = command.context_class(command)
+    given, left, _ = command.make_parser(context).parse_args(words[1 + len(named) :])
+    assert left == [], line
+    missing = [each.name for each in command.params if each.required and each.name not in given]
+    assert missing == [], line
 
 
 @pytest.mark.parametrize("group", [(), ("db",), ("move",), ("group",), ("explain",)], ids=" ".join)
