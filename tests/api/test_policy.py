@@ -44,6 +44,24 @@ def test_a_file_that_was_written_for_nova_is_obeyed(cloud: Any, fault: Any, tmp_
     fault(cloud.get("/os-services", "rita"), 403)
 
 
+@pytest.mark.parametrize("rule", ["role:admin and (", "admin", "role:admin or or role:x", "not"])
+def test_a_rule_that_is_no_expression_stops_the_start_and_is_named(
+    rule: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f'"os_compute_api:servers:create": "{rule}"\n')
+    with pytest.raises(Malformed, match="the rule os_compute_api:servers:create is no expression"):
+        Policy(file)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("rule", ["!", " ! ", "", "@", "not role:admin", "role:admin and (role:x or !)"])
+def test_every_rule_that_is_one_is_taken(rule: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f'"os_compute_api:servers:create": "{rule}"\n')
+    Policy(file)
+
+
 @pytest.mark.parametrize("text", ["a: [", "- x", '"os_compute_api:limits": "rule:nowhere"', "a: 5"])
 def test_what_is_no_policy_file_stops_the_start(text: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"

@@ -12,6 +12,8 @@ project compare with is the caller's own.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -187,6 +189,9 @@ RULES: dict[str, str] = {
 }
 
 
+# What the engine says of a rule that it cannot read, traceback and all, is said below in a sentence.
+logging.getLogger("oslo_policy._parser").setLevel(logging.CRITICAL + 1)
+
 # How many decisions are remembered; beyond that the oldest are made again.
 REMEMBERED = 20_000
 
@@ -206,6 +211,7 @@ class Policy:
             rules = PARTS | RULES | _written(file)
             self._enforcer.set_rules(oslo.Rules.from_dict(rules), use_conf=False)
             self._enforcer.check_rules(raise_on_violation=True)
+            _check_understood(file, rules, self._enforcer.rules)
         except oslo.InvalidDefinitionError as error:
             raise Malformed(
                 f"{file} is not a policy file: a rule refers to one that is not there."
@@ -225,6 +231,14 @@ class Policy:
     def _decide(self, rule: str, user_id: str, project_id: str, roles: frozenset[str]) -> bool:
         whose = {"project_id": project_id, "user_id": user_id}
         return bool(self._enforcer.enforce(rule, whose, {**whose, "roles": sorted(roles)}))
+
+
+def _check_understood(file: Path | None, written: Mapping[str, str], read: Mapping[str, object]) -> None:
+    """Raise `Malformed` for a rule that is no expression. The engine makes a "nobody" of it, and says so in
+    the log only; the cloud would start and refuse that request to all."""
+    for name, text in written.items():
+        if str(read[name]) == "!" != text.strip():
+            raise Malformed(f"{file} is not a policy file: the rule {name} is no expression: {text!r}.")
 
 
 def _written(file: Path | None) -> dict[str, str]:
