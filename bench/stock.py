@@ -22,6 +22,7 @@ PROJECT, USER = "project", "user"
 MEMBERS = 4  # of a group, where there are hosts enough
 FLAVOR = {"vcpus": 1, "ram": 512, "disk": 1}
 WANTED = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
+TAKEN = claims.columns_of(WANTED) or {}
 ROOM = 1_000_000
 NO_LIMIT = Settings(quota_instances=-1, quota_cores=-1, quota_ram=-1, quota_server_groups=-1)
 THEN = {"created_at": 1.0, "updated_at": 1.0}
@@ -102,12 +103,8 @@ class Stock:
         self.rows["seat"].append({"domain": home, "seat": 1, "per_host": 1, **member})
         self.rows["claim"].append(
             {"id": claim, "host_id": home, "host_epoch": 1, "role": "home", "domain": home}
-            | {"rule": "anti-affinity", **member}
+            | {"rule": "anti-affinity", **TAKEN, **member}
         )
-        self.rows["allocation"] += [
-            {"claim_id": claim, "provider_id": home, "class": name, "amount": amount}
-            for name, amount in WANTED.items()
-        ]
         self.rows["history"] += [
             {"event": event, "claim_id": claim, "host_id": home, "policy": "anti-affinity", "at": 1.0}
             | {"amounts": WANTED if event == "claimed" else {}, **member}

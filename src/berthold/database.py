@@ -27,7 +27,7 @@ assert companions_schema.image.metadata is records_schema.flavor.metadata is met
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 # What PostgreSQL can do in one call; each also stands in the migration that brought it.
-FUNCTIONS = ("place_3",)
+FUNCTIONS = ("place_4",)
 
 
 @event.listens_for(metadata, "after_create")

@@ -32,7 +32,7 @@ HOSTS = ("node1", "node2")
 def assert_nothing_is_left(world: World, server: str, move: str) -> None:
     assert shown(world, server) == ("DELETED", None)
     assert ended(world, move) == "cancelled"
-    for table in ("claim", "allocation", "seat", "group_place"):
+    for table in ("claim", "seat", "group_place"):
         assert world.rows(table) == [], table
     assert [world.ground.states(host) for host in HOSTS] == [{}, {}]
     assert {row["used"] for row in world.rows("inventory")} == {0}

@@ -22,7 +22,7 @@ from by_hand import MakeWorld, guest, holds, project, shown, used
 def test_on_a_full_host_three_times_and_on_a_disabled_one(make_world: MakeWorld) -> None:
     world = make_world(node1=1)
     one = world.boot("one", world.group("anti-affinity"), image_id=add_image(world))
-    before = {table: world.rows(table) for table in ("claim", "allocation", "seat")}
+    before = {table: world.rows(table) for table in ("claim", "seat")}
     paid = project(world)
     for number in range(4):
         if number == 3:
@@ -39,7 +39,7 @@ def test_on_a_full_host_three_times_and_on_a_disabled_one(make_world: MakeWorld)
             f"image {number}",
             f"one-{number}",
         )
-    assert {table: world.rows(table) for table in ("claim", "allocation", "seat")} == before
+    assert {table: world.rows(table) for table in ("claim", "seat")} == before
     assert (project(world), used(world, "node1"), holds(world, one)) == (paid, 1, {"node1": "home"})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from sqlalchemy import delete, update
+from sqlalchemy import update
 
 from berthold.cli import console
 from berthold.lab.world import World
@@ -38,7 +38,7 @@ def test_an_audit_has_a_line_for_each_promise_and_replays_the_history(
 
 def test_a_broken_promise_is_named_and_ends_with_1(berthold: Berthold, data: Path, world: World) -> None:
     world.boot("web-1", host="node1")
-    world.store.write_now(lambda tx: tx.execute(delete(schema.allocation)) and None)
+    world.store.write_now(lambda tx: tx.execute(update(schema.claim).values(vcpus=0)) and None)
     ran = berthold("db", "audit", "--data", data)
     assert ran.status == 1
     assert ran.line("C1").split() == ["C1", "violated"]

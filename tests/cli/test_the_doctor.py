@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import delete, text, update
+from sqlalchemy import text, update
 
 from berthold import database
 from berthold.cli.doctor import libraries
@@ -146,7 +146,7 @@ def test_clocks_that_differ(
 
 def test_a_broken_promise(berthold: Berthold, data: Path, world: World) -> None:
     world.boot("web-1", host="node1")
-    world.store.write_now(lambda tx: tx.execute(delete(schema.allocation)) and None)
+    world.store.write_now(lambda tx: tx.execute(update(schema.claim).values(vcpus=0)) and None)
     ran = berthold("doctor", "--data", data)
     assert "C1 is broken" in ran.text
     assert ran.status == 1

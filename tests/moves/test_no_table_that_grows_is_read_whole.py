@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from sqlalchemy import event, text
 
 from berthold.lab.world import PROJECT, World
@@ -135,11 +134,10 @@ def test_on_postgresql(postgresql_url: str) -> None:
     world.close()
 
 
-@pytest.mark.parametrize("dropped", ["claim_of_server", "seat_of_server"])
-def test_an_index_that_is_missing_is_noticed(dropped: str) -> None:
+def test_an_index_that_is_missing_is_noticed() -> None:
     world = World(hosts=4)
     connection = world.store.connection()
-    connection.execute(f"DROP INDEX {dropped}")
+    connection.execute("DROP INDEX claim_of_server")
     with heard(world) as statements:
         a_day(world)
     steps = [
@@ -147,5 +145,5 @@ def test_an_index_that_is_missing_is_noticed(dropped: str) -> None:
         for statement, values in statements.items()
         for _, _, _, step in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)
     ]
-    assert any(re.match(rf"SCAN {dropped.removesuffix('_of_server')}\b", step) for step in steps)
+    assert any(re.match(r"SCAN claim\b", step) for step in steps)
     world.close()

@@ -98,6 +98,29 @@ def test_a_table_that_is_made_anew_keeps_its_rows(bare_url: str) -> None:
     assert tuple(row) == ("v", "g", "h1", "h2", "h2", "moving", "r", "u", "p", 2)
 
 
+def test_a_claim_keeps_what_it_takes(bare_url: str) -> None:
+    """0016 makes the table of claims anew; what a claim takes was in rows of their own."""
+    with engines.connected(bare_url) as connection:
+        config = database.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0015")
+        for sql in (
+            "INSERT INTO project VALUES ('p', 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)",
+            "INSERT INTO server (id, project_id, user_id, name, condition, cores, ram, created_at,"
+            " updated_at) VALUES ('s', 'p', 'u', 's', 'active', 1, 1, 0, 0)",
+            "INSERT INTO claim (id, server_id, host_id, host_epoch, role, rule)"
+            " VALUES ('c', 's', 'h', 7, 'home', 'none')",
+            "INSERT INTO allocation VALUES ('c', 'h', 'VCPU', 2), ('c', 'h', 'MEMORY_MB', 512)",
+        ):
+            connection.exec_driver_sql(sql)
+        connection.commit()
+    upgrade(bare_url)
+    columns = "id, server_id, host_epoch, role, vcpus, memory_mb, disk_gb"
+    with engines.connected(bare_url) as connection:
+        (row,) = connection.exec_driver_sql(f"SELECT {columns} FROM claim").fetchall()
+    assert tuple(row) == ("c", "s", 7, "home", 2, 512, 0)
+
+
 def test_alembic_sees_no_difference_either(bare_url: str) -> None:
     upgrade(bare_url)
     with engines.connected(bare_url) as connection:

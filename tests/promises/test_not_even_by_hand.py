@@ -56,12 +56,9 @@ CAPACITY = (
     Escape("inventory_sensible", "steps of nothing", "UPDATE inventory SET step_size = 0"),
     Escape("inventory_one_per_class", "a class twice", INVENTORY.format(provider="h0")),
     Escape("inventory_provider", "nobody's", INVENTORY.format(provider="nowhere")),
-    Escape("allocation_positive", "a claim of less than nothing", "UPDATE allocation SET amount = 0"),
-    Escape(
-        "allocation_one_per_class",
-        "a class twice",
-        "INSERT INTO allocation SELECT claim_id, provider_id, class, amount FROM allocation",
-    ),
+    Escape("c1_claim_takes", "a claim of less than nothing", "UPDATE claim SET vcpus = -1"),
+    Escape("c1_claim_takes", "a claim that adds memory", "UPDATE claim SET memory_mb = -1"),
+    Escape("c1_claim_takes", "a claim that adds room on disk", "UPDATE claim SET disk_gb = -1"),
 )
 SEATS = (
     Escape("g1_seat_free", "a taken seat", "INSERT INTO seat VALUES ('web', 'h0', 1, 1, 'b')"),

@@ -81,12 +81,6 @@ PLANTS = (
     ),
     Plant(
         "C1",
-        "an allocation of {amount} {class} on {provider_id} belongs to no claim ({claim_id})",
-        {"claim_id": "gone", "provider_id": "h9", "class": "VCPU", "amount": 1},
-        ("INSERT INTO allocation VALUES ('gone', 'h9', 'VCPU', 1)",),
-    ),
-    Plant(
-        "C1",
         "claim {id} of server {server_id} is on a host that does not exist ({host_id})",
         {"id": "z", "server_id": "n", "host_id": "h9"},
         standing("n", "h9", "target"),

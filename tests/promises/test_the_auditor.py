@@ -68,7 +68,7 @@ def test_a_violation_is_told_once_kept_while_it_stands_and_its_end_is_told(world
 
 def test_a_broken_promise_of_any_kind_is_found(world: World) -> None:
     one = world.boot("web-1", host="node1")
-    spoil = f"DELETE FROM allocation WHERE claim_id = (SELECT id FROM claim WHERE server_id = '{one}')"
+    spoil = f"UPDATE claim SET vcpus = 0 WHERE server_id = '{one}'"
     world.store.write_now(lambda tx: tx.execute(text(spoil)) and None)
     lines = looks(world, Auditor(world.store, world.settings, "c1"))
     assert {line["rule"] for line in lines} == {"C1"}

@@ -336,29 +336,62 @@ def test_room_that_somebody_waits_for_is_left_by_the_patient_only(world: World, 
     assert granted != patient
 
 
+def told_while_it_waits(stage: Stage, url: str, holds: Callable[..., object], change: Change) -> list[object]:
+    """What the call says that waits for its host while that is held, and something changes meanwhile."""
+    plain = twin.claiming(stage.world.store, stage.lease, stage.want, stage.seen, stage.host_name)
+    assert plain is not None
+    told: list[object] = []
+    store = stage.world.store
+    call = threading.Thread(target=lambda: told.append(store.call_now(plain.statement, plain.values)))
+    with processes(url, 2) as (giver, watcher):
+        holding = Actor(giver, _holding, holds, stage.want.host_id, stop="SELECT 'held'").reached()
+        call.start()
+        while not watcher.read_now(_waiting_calls):
+            assert call.is_alive()
+        change(stage)
+        holding.end()
+        call.join(30)
+    return told
+
+
+def _holding(tx: Tx, holds: Callable[..., object], host_id: str) -> None:
+    holds(tx, host_id)
+    tx.execute(text("SELECT 'held'"))
+
+
+def _shrink(tx: Tx, host_id: str) -> None:
+    hosts.lock(tx, host_id)
+    inventories.set_inventory(tx, host_id, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 1}})
+
+
 def test_who_begins_to_wait_while_the_call_waits_for_the_host_goes_first(
     world: World, postgresql_url: str
 ) -> None:
     """M7: the host is held by whoever gives it back; who came first stands in the queue by then."""
     stage = staged(world, world.group("anti-affinity"))
-    plain = twin.claiming(world.store, stage.lease, stage.want, stage.seen, stage.host_name)
-    assert plain is not None
-    told: list[object] = []
-    call = threading.Thread(target=lambda: told.append(world.store.call_now(plain.statement, plain.values)))
-    with processes(postgresql_url, 2) as (giver, watcher):
-        holding = Actor(giver, _hold_host, stage.want.host_id, stop="SELECT 'held'").reached()
-        call.start()
-        while not watcher.read_now(_waiting_calls):
-            assert call.is_alive()
-        _wait_for_it(stage)
-        holding.end()
-        call.join(30)
-    assert told == [False]
+    assert told_while_it_waits(stage, postgresql_url, hosts.lock, _wait_for_it) == [False]
 
 
-def _hold_host(tx: Tx, host_id: str) -> None:
-    hosts.lock(tx, host_id)
-    tx.execute(text("SELECT 'held'"))
+@pytest.mark.parametrize("holds", [hosts.fence, _shrink])
+def test_what_befalls_the_host_while_the_call_waits_for_it_is_seen(
+    world: World, postgresql_url: str, holds: Callable[..., object]
+) -> None:
+    """M5 and C1."""
+    stage = staged(world, world.group("anti-affinity"))
+    assert told_while_it_waits(stage, postgresql_url, holds, lambda stage: None) == [False]
+    assert world.move(stage.lease.move_id)["line"] == 0
+
+
+def test_a_group_that_is_deleted_while_the_call_waits_for_the_host_binds_nobody(
+    world: World, postgresql_url: str
+) -> None:
+    """G4: rule and group were looked at before the host was held; the foreign keys say that they are old,
+    and the call is begun anew."""
+    stage = staged(world, world.group("anti-affinity"))
+    assert told_while_it_waits(stage, postgresql_url, hosts.lock, _delete_group) == [True]
+    assert {(claim["rule"], claim["domain"]) for claim in world.rows("claim")} == {("none", None)}
+    assert world.store.retries == 1
+    assert world.problems() == []
 
 
 def _waiting_calls(tx: Tx) -> int:

@@ -49,7 +49,7 @@ class Before:
     statement: re.Pattern[str]
 
 
-PLACE = "SELECT place_3"
+PLACE = "SELECT place_4"
 # Where a racer is held. Before it locks the first record: what it has looked at may change.
 BEGINS = Before("begins", re.compile(r"FROM (move|server_group|group_move)\b.* FOR UPDATE", re.S))
 BEFORE = (

@@ -48,7 +48,7 @@ def holdings(scene: Scene) -> str:
     return "; ".join(f"{host}: {what}" for host, what in sorted(found.items())) or "nothing"
 
 
-OWN = ("claim", "allocation", "seat", "volume_attachment", "volume_snapshot")
+OWN = ("claim", "seat", "volume_attachment", "volume_snapshot")
 
 
 def left(world: World, server: str) -> list[str]:

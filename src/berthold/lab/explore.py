@@ -28,7 +28,7 @@ FORGET = "forgets"
 
 # What the future depends on. The rest is told, not read.
 STATE = (
-    "claim", "allocation", "seat", "group_place", "inventory", "server", "project", "server_group",
+    "claim", "seat", "group_place", "inventory", "server", "project", "server_group",
     "group_move", "ask", "network_port", "queue",
 )  # fmt: skip
 _HOST = ", ".join(c.name for c in host.columns if c.name != "facts")

@@ -16,7 +16,7 @@ GROUPS_ON_THE_MOVE = "SELECT 1 FROM group_move WHERE state <> 'done' LIMIT 1"
 TO_DO = "SELECT id, epoch, EXISTS (SELECT 1 FROM ask WHERE host_id = host.id AND state = 'open') FROM host"
 # What must be as before when a move has left no trace, and what of it may differ.
 PICTURED = (
-    "claim", "allocation", "seat", "group_place", "inventory", "server", "project", "server_group",
+    "claim", "seat", "group_place", "inventory", "server", "project", "server_group",
     "network_port", "network_address", "volume_attachment", "volume_snapshot",
 )  # fmt: skip
 VOLATILE = frozenset({"updated_at", "generation", "host_epoch", "move_id", "fault"})

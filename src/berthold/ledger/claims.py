@@ -1,7 +1,7 @@
 """Claims: the reservation that is the check.
 
 `take` grants a list of (server, host, resources) in the caller's transaction, all or
-nothing: capacity (C1), seat or place (G1, G2), allocation and history are written together.
+nothing: capacity (C1), seat or place (G1, G2), claim and history are written together.
 It looks at nothing first; guarded updates and constraints judge. A refusal names its
 promise and ends the transaction, so every table stays as it was.
 
@@ -22,19 +22,19 @@ from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, clock_of
 
 claim = schema.claim
-allocation = schema.allocation
 host = schema.host
 
 INSERT = Prepared(claim.insert())
-ALLOCATE = Prepared(allocation.insert())
 SET_ROLE = Prepared(update(claim).where(claim.c.id == bindparam("claim")).values(role=bindparam("as")))
 ONE = Prepared(select(claim).where(claim.c.id == bindparam("claim")))
 REMOVE = Prepared(delete(claim).where(claim.c.id == bindparam("claim")))
-DEALLOCATE = Prepared(
-    delete(allocation)
-    .where(allocation.c.claim_id == bindparam("claim"))
-    .returning(allocation.c["class"], allocation.c.amount)
+END_RULE = Prepared(
+    update(claim)
+    .where(claim.c.server_id == bindparam("server"))
+    .values(group_id=None, domain=None, place=None)
 )
+# Where a claim keeps what it takes of each resource class; there are no others that servers need.
+AMOUNTS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 STANDING = Prepared(select(claim).where(claim.c.server_id == bindparam("server"), claim.c.role != "left"))
 OF_SERVER = (
     select(
@@ -147,6 +147,8 @@ def _let_others_go_first(tx: Tx, member: seats.Member, want: Want, host_name: st
 
 def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> str:
     new = clock_of(tx).new_id()
+    amounts = columns_of(want.resources)
+    assert amounts is not None, f"a claim keeps no account of one of {sorted(want.resources)}"
     follows = member.rule if member.rule in seats.RULES else None
     told = member.rule
     if follows == "affinity" and want.group_move:
@@ -166,10 +168,9 @@ def _write(tx: Tx, want: Want, member: seats.Member, locked: hosts.Locked) -> st
             "group_id": member.group_id,
             "domain": want.host_id if follows == "anti-affinity" else None,
             "place": want.host_id if follows == "affinity" else None,
+            **amounts,
         },
     )
-    for name, amount in sorted(want.resources.items()):
-        ALLOCATE.change(tx, {"claim_id": new, "provider_id": want.host_id, "class": name, "amount": amount})
     inventories.raise_generation(tx, want.host_id)
     history.record(
         tx,
@@ -202,13 +203,24 @@ def release(tx: Tx, claim_id: str, is_gone: Callable[[], bool] | None = None) ->
         return False
     if not REMOVE.change(tx, {"claim": claim_id}):
         return False
-    amounts: dict[str, int] = dict(DEALLOCATE.rows(tx, {"claim": claim_id}))
-    inventories.give_back(tx, row["host_id"], amounts)
+    inventories.give_back(tx, row["host_id"], resources_of(row))
     inventories.raise_generation(tx, row["host_id"])
     if row["group_id"]:
         seats.leave(tx, row["group_id"], row["domain"], row["place"], row["server_id"])
     _tell(tx, "freed", dict(row))
     return True
+
+
+def columns_of(resources: Mapping[str, int]) -> dict[str, int] | None:
+    """What a claim of these takes, as its columns say it; None if there is one that it has no column for."""
+    if not resources.keys() <= AMOUNTS.keys():
+        return None
+    return {column: resources.get(name, 0) for name, column in AMOUNTS.items()}
+
+
+def resources_of(row: Mapping[str, Any]) -> dict[str, int]:
+    """What the claim of that row takes, by resource class."""
+    return {name: row[column] for name, column in AMOUNTS.items() if row[column]}
 
 
 def switch_home(tx: Tx, server_id: str) -> None:
@@ -241,15 +253,15 @@ def leave_behind(tx: Tx, claim_id: str) -> None:
     _tell(tx, "left", dict(row))
 
 
-def end_rule(tx: Tx, *, group_id: str | None = None, server_id: str | None = None) -> None:
-    """The claims of the group's members, or of this one server, follow no rule any more.
+def end_rule(tx: Tx, group_id: str, members: Sequence[str], *, all_gone: bool = False) -> None:
+    """The claims of these members of the group follow no rule any more; `all_gone`: nobody's do.
 
     The caller has taken the group off the servers (the claims' `rule` follows by cascade), after
     `groups.defer_membership`, in the same transaction.
     """
-    mine = claim.c.group_id == group_id if group_id else claim.c.server_id == server_id
-    tx.execute(update(claim).where(mine).values(group_id=None, domain=None, place=None))
-    seats.clear(tx, group_id=group_id, server_id=server_id)
+    for server_id in members:
+        END_RULE.change(tx, {"server": server_id})
+    seats.clear(tx, group_id, None if all_gone else members)
 
 
 def of_server(tx: Tx, server_id: str) -> list[Claim]:

@@ -105,7 +105,7 @@ def delete_group(tx: Tx, group_id: str) -> None:
     )
     members = sorted(freed.scalars())
     quotas.give_back(tx, row.project_id, server_groups=1)
-    claims.end_rule(tx, group_id=group_id)
+    claims.end_rule(tx, group_id, members, all_gone=True)
     tx.execute(delete(group).where(group.c.id == group_id))
     for member in members:
         history.record(tx, "ungrouped", server_id=member, group_id=group_id)

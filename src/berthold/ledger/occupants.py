@@ -12,12 +12,11 @@ from typing import Any
 
 from sqlalchemy import and_, bindparam, select, text
 
-from berthold.ledger import queue, schema
+from berthold.ledger import claims, queue, schema
 from berthold.ledger.conditions import IS_UNFINISHED
 from berthold.ledger.store import Tx, moment
 
 claim, server, host, move = schema.claim, schema.server, schema.host, schema.move
-allocation = schema.allocation
 
 Row = Mapping[str, Any]
 
@@ -69,14 +68,12 @@ ON_THE_MOVE = (
         move.c.source_id,
         move.c.target_id,
         queue.STANDS.label("waits"),
-        allocation.c["class"],
-        allocation.c.amount,
+        *(claim.c[column] for column in claims.AMOUNTS.values()),
     )
     .select_from(
         move.join(claim, claim.c.server_id == move.c.server_id)
         .join(server, server.c.id == move.c.server_id)
         .join(host, host.c.id == claim.c.host_id)
-        .outerjoin(allocation, allocation.c.claim_id == claim.c.id)
     )
     .where(
         text("move.state IN ('running','undoing','waiting','stuck')"), claim.c.server_id != bindparam("but")
@@ -88,9 +85,5 @@ ON_THE_MOVE = (
 def on_the_move(tx: Tx, but: str = "") -> list[Row]:
     """Every claim of servers with an unfinished move (`but` one server's), with its `resources`, the
     move's source and target, and whether that `waits` for a place."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in tx.execute(ON_THE_MOVE, {"but": but, "present": moment(tx)}).mappings():
-        each = found.setdefault(row["claim_id"], {**row, "resources": {}})
-        if row["class"]:
-            each["resources"][row["class"]] = row["amount"]
-    return list(found.values())
+    rows = tx.execute(ON_THE_MOVE, {"but": but, "present": moment(tx)}).mappings()
+    return [{**row, "resources": claims.resources_of(dict(row))} for row in rows]

@@ -419,7 +419,6 @@ seat = Table(
         initially="IMMEDIATE",
     ),
 )
-Index("seat_of_server", seat.c.server_id)
 
 # G2: an affinity group lives on one home and, while it moves, goes to one next home.
 # Written by ledger/seats.py.
@@ -435,7 +434,8 @@ group_place = Table(
     ForeignKeyConstraint(["group_id"], ["server_group.id"], name="g2_group"),
 )
 
-# M1: a server holds a claim on every host that may be running it. Roles:
+# M1: a server holds a claim on every host that may be running it, and what it takes of that host
+# stands in it: 0 of what it does not need. Roles:
 #   home    where it lives (M2)
 #   target  where a move is taking it
 #   source  where it lived until the move switched its home; kept until the move is final
@@ -454,6 +454,11 @@ claim = Table(
     words("group_id", nullable=True),
     words("domain", nullable=True),
     words("place", nullable=True),
+    count("vcpus", server_default="0"),
+    count("memory_mb", server_default="0"),
+    count("disk_gb", server_default="0"),
+    # C1: a claim takes, it never gives.
+    CheckConstraint("vcpus >= 0 AND memory_mb >= 0 AND disk_gb >= 0", name="c1_claim_takes"),
     # A claim cannot deny its server's group.
     ForeignKeyConstraint(
         ["server_id", "rule"],
@@ -500,7 +505,6 @@ Index(
 )
 Index("claim_of_server", claim.c.server_id)  # of any role
 Index("claim_on_host", claim.c.host_id)
-Index("claim_seat", claim.c.group_id, claim.c.domain, claim.c.server_id)
 Index(
     "claim_place",
     claim.c.group_id,
@@ -508,20 +512,6 @@ Index(
     postgresql_where=text("place IS NOT NULL"),
     sqlite_where=text("place IS NOT NULL"),
 )
-
-# What a claim takes from a provider. Written by ledger/claims.py.
-allocation = Table(
-    "allocation",
-    metadata,
-    words("claim_id"),
-    words("provider_id"),
-    words("class"),
-    count("amount"),
-    PrimaryKeyConstraint("claim_id", "provider_id", "class", name="allocation_one_per_class"),
-    CheckConstraint("amount > 0", name="allocation_positive"),
-)
-# The audit adds up what is taken of each host: without it that is every allocation anew for every inventory.
-Index("allocation_on_provider", allocation.c.provider_id, allocation.c["class"])
 
 # M7: who waits for a place on which host. It holds nothing for anybody; it only says whom to let go
 # first (`ledger/queue.py`). `ticket` is the move's number: first come, first served. Written by

@@ -8,7 +8,7 @@ the whole group moves, its one next home.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, exists, func, or_, select, update
@@ -48,7 +48,8 @@ TAKE = Prepared(
 
 HOLDERS = (
     select(claim.c.host_id, func.count(func.distinct(claim.c.server_id)))
-    .where(claim.c.group_id == bindparam("group"), claim.c.server_id != bindparam("but"))
+    .select_from(server.join(claim, claim.c.server_id == server.c.id))
+    .where(server.c.group_id == bindparam("group"), server.c.id != bindparam("but"))
     .group_by(claim.c.host_id)
 )
 
@@ -266,13 +267,14 @@ def _leave_place(tx: Tx, group_id: str, host_id: str) -> None:
         tx.execute(update(group).where(group.c.id == group_id).values(moving=None))
 
 
-def clear(tx: Tx, *, group_id: str | None = None, server_id: str | None = None) -> None:
-    """Remove every seat and place of the group, or every seat of this one server."""
-    if group_id:
-        tx.execute(delete(seat).where(seat.c.group_id == group_id))
-        tx.execute(delete(place).where(place.c.group_id == group_id))
-    else:
-        tx.execute(delete(seat).where(seat.c.server_id == server_id))
+def clear(tx: Tx, group_id: str, members: Sequence[str] | None = None) -> None:
+    """Remove every seat and place of the group, or every seat of these members."""
+    seats = delete(seat).where(seat.c.group_id == group_id)
+    if members is not None:
+        tx.execute(seats.where(seat.c.server_id.in_(members)))
+        return
+    tx.execute(seats)
+    tx.execute(delete(place).where(place.c.group_id == group_id))
 
 
 def hold(tx: Tx, group_id: str) -> None:

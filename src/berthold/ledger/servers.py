@@ -188,4 +188,4 @@ def bury(tx: Tx, server_id: str) -> None:
         )
     )
     if row.group_id:
-        claims.end_rule(tx, server_id=server_id)
+        claims.end_rule(tx, row.group_id, [server_id])

@@ -1,7 +1,7 @@
 """The claim in one call: what `turns.place_line` does in steps, PostgreSQL does in a function.
 
 The steps are some two dozen statements, and on PostgreSQL it is their number that makes the
-claim slow. The plain claim is written by the function `place_3` (migrations/place_3.sql), in one
+claim slow. The plain claim is written by the function `place_4` (migrations/place_4.sql), in one
 statement that is a transaction of its own. All that does not depend on what is locked is worked
 out here, from the move as its runner saw it: its next line, the ask of that line.
 
@@ -14,12 +14,11 @@ says why something is refused, and nobody needs to know which of the two it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Boolean, Double, Text, bindparam, cast, func, select
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
 from berthold.clock import Clock
@@ -33,7 +32,7 @@ from berthold.moves.sight import book_of, errand_of, errands, line_of
 # The engines that have the function.
 ENGINES = frozenset({"postgresql"})
 
-# What it is given, in its order. Documents and lists are given as text.
+# What it is given, in its order. Documents are given as text.
 GIVEN: Mapping[str, TypeEngine[Any]] = {
     "move": Text(),
     "epoch": BigInteger(),
@@ -46,8 +45,7 @@ GIVEN: Mapping[str, TypeEngine[Any]] = {
     "host_epoch": BigInteger(),
     "claim": Text(),
     "role": Text(),
-    "classes": ARRAY(Text()),
-    "amounts": ARRAY(BigInteger()),
+    **{column: BigInteger() for column in claims.AMOUNTS.values()},
     "wants": JSON(),
     "facts": JSON(),
     "action": BigInteger(),
@@ -64,12 +62,12 @@ GIVEN: Mapping[str, TypeEngine[Any]] = {
 
 
 def _given(name: str, kind: TypeEngine[Any]) -> Any:
-    if isinstance(kind, ARRAY | JSON):
+    if isinstance(kind, JSON):
         return cast(bindparam(name, type_=Text()), kind)
     return bindparam(name, type_=kind)
 
 
-PLACE = select(func.place_3(*(_given(name, kind) for name, kind in GIVEN.items()), type_=Boolean))
+PLACE = select(func.place_4(*(_given(name, kind) for name, kind in GIVEN.items()), type_=Boolean))
 
 
 @dataclass(frozen=True)
@@ -124,13 +122,15 @@ def _values(
 ) -> tuple[dict[str, Any], Scene] | None:
     """What is to be true before and what is to be written, and the scene then. None where other hosts
     are asked too."""
+    amounts = claims.columns_of(want.resources)
+    if amounts is None:
+        return None
     claim_id, present = clock.new_id(), clock.now()
     facts = {**seen.facts, "locating": False}
     after = _after(seen, want, facts, present, claim_id, host_name)
     asked, errand = errands(after), errand_of(after)
     if any(host_id != want.host_id for _, host_id in asked):
         return None
-    resources = sorted(want.resources.items())
     values = {
         "move": seen.id,
         "epoch": lease.epoch,
@@ -143,8 +143,7 @@ def _values(
         "host_epoch": want.host_epoch,
         "claim": claim_id,
         "role": want.role,
-        "classes": _array(json.dumps(name) for name, _ in resources),
-        "amounts": _array(str(amount) for _, amount in resources),
+        **amounts,
         "wants": json.dumps(dict(want.resources)),
         "facts": json.dumps(facts),
         "action": seen.facts["action"],
@@ -169,8 +168,3 @@ def _after(
     claim = claims.Claim(claim_id, want.server_id, want.host_id, host_name, "up", want.role, want.move_id)
     changed = {**seen.move, **move, "target_id": want.host_id, "facts": facts}
     return Scene(changed, seen.server, (*seen.claims, claim))
-
-
-def _array(parts: Iterable[str]) -> str:
-    """As PostgreSQL writes an array; it quotes text as JSON does."""
-    return f"{{{','.join(parts)}}}"
