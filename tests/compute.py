@@ -19,6 +19,7 @@ from berthold.companions import image as images
 from berthold.companions import network as networks
 from berthold.companions import volume as volumes
 from berthold.errors import Unauthenticated
+from berthold.lab.photographs import Photograph
 from berthold.lab.world import World
 from berthold.ledger.store import Tx
 from berthold.neighbours import Actor
@@ -248,7 +249,7 @@ def fault_of(answer: Answer, status: int) -> str:
     return message
 
 
-def emptied(made: Cloud, photograph: tuple[Any, ...]) -> Cloud:
+def emptied(made: Cloud, photograph: Photograph) -> Cloud:
     """The cloud, taken back to where the photograph was made, without hosts."""
     made.world.agents.clear()
     made.world.faults_of.clear()

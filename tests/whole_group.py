@@ -17,9 +17,7 @@ from by_hand import lose
 @contextmanager
 def sound_world() -> Iterator[World]:
     """Three hosts with room for all; at the end no promise is or ever was broken."""
-    world = World(hosts=0)
-    for name in ("node1", "node2", "node3"):
-        world.add_host(name, vcpus=8, memory_mb=8192)
+    world = World({"node1": 8, "node2": 8, "node3": 8})
     yield world
     assert world.problems() == []
     assert judge(world.rows("history")) == []

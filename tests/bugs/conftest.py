@@ -20,10 +20,8 @@ def make_world() -> Iterator[MakeWorld]:
     made: list[World] = []
 
     def make(*, settings: Any = None, seed: int = 0, **vcpus: int) -> World:
-        world = World(hosts=0, seed=seed, settings=settings)
+        world = World(vcpus, seed=seed, settings=settings)
         made.append(world)
-        for name, number in vcpus.items():
-            world.add_host(name, vcpus=number, memory_mb=number * 1024)
         return world
 
     yield make

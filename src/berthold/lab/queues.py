@@ -43,7 +43,7 @@ def places(world: World) -> dict[str, str]:
 
 def in_the_end(world: World) -> list[str]:
     """Once everything has had its time nobody waits any more: each was given a place or an answer."""
-    world.settle(stride_s=PATIENCE_S / 12)
+    world.settle(stride_s=PATIENCE_S / 6)
     wrong = [f"{row['move_id']} still waits for {row['host_id']}" for row in world.rows("queue")]
     return wrong + world.problems()
 

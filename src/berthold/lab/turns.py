@@ -10,7 +10,7 @@ from types import coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import MetaData
+from sqlalchemy import Dialect, Engine, MetaData
 
 from berthold.clock import Clock
 from berthold.database import metadata
@@ -23,6 +23,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _EMPTY: WeakKeyDictionary[MetaData, bytes] = WeakKeyDictionary()
+_DIALECT: dict[str, Dialect] = {}
+_COMPILED: dict[Any, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class LabStore(Store):
         self.inline = True
         self.switching = False
         self._tables = metadata
+        if not self.writer.url.database:
+            _alike(self.writer)
         if self._on_server:
             tell_time(self.writer, lambda: self.clock.now())
 
@@ -86,6 +90,8 @@ class LabStore(Store):
         elif empty := _EMPTY.get(tables):
             self.database.restore(empty)
         else:
+            # There are a hundred and fifty tables and indexes, each with a page at least.
+            self.connection().execute("PRAGMA page_size = 1024")
             tables.create_all(self.writer)
             _EMPTY[tables] = self.database.photograph()
 
@@ -126,6 +132,15 @@ class LabStore(Store):
         if "database" in vars(self):
             self.database.close()
         super().close()
+
+
+def _alike(engine: Engine) -> None:
+    """In memory all engines are alike: what one has compiled, all have."""
+    if "sqlite" not in _DIALECT:
+        engine.connect().close()  # it learns what kind of SQLite this is
+        _DIALECT["sqlite"] = engine.dialect
+    engine.dialect = _DIALECT["sqlite"]
+    engine.update_execution_options(compiled_cache=_COMPILED)
 
 
 def called(tx: Tx, statement: Statement, values: Mapping[str, Any]) -> Any:

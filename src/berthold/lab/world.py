@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import MetaData, select, text
 
@@ -32,10 +33,11 @@ from berthold.agent.protocol import Ask, Fenced, Take
 from berthold.agent.simulated import Simulated
 from berthold.api.agents import AgentDoor
 from berthold.clock import SeededClock
-from berthold.companions import image, snapshots, volume
 from berthold.database import metadata
 from berthold.errors import Stale
+from berthold.lab import photographs
 from berthold.lab.looks import GROUPS_ON_THE_MOVE, PICTURED, TO_DO, UNFINISHED, VOLATILE, audit_at
+from berthold.lab.photographs import Photograph
 from berthold.lab.turns import LabStore, Turn, now, stalled, turn
 from berthold.ledger import audit, claims, group_moves, groups, hosts, moves, quotas, servers
 from berthold.ledger.prepared import Prepared
@@ -59,16 +61,18 @@ SMALL = {
 }
 LARGE = {**SMALL, "id": "2", "name": "large", "vcpus": 2, "ram": 1024}
 LEASE_S = 5.0
+_BEGUN: WeakKeyDictionary[MetaData, dict[Any, Photograph]] = WeakKeyDictionary()
 
 __all__ = ["LARGE", "PROJECT", "SMALL", "USER", "LabStore", "Turn", "World", "now", "turn", "with_settings"]
 
 
 class World:
-    """Hosts, agents, conductors, clock: all simulated, all seeded, all stepped by hand."""
+    """Hosts, agents, conductors, clock: all simulated, all seeded, all stepped by hand. `hosts`: how many; or
+    by their names the vCPUs of each, with a GiB for each of them."""
 
     def __init__(
         self,
-        hosts: int = 3,
+        hosts: int | Mapping[str, int] = 3,
         *,
         seed: int = 0,
         vcpus: int = 4,
@@ -95,10 +99,28 @@ class World:
         self.silent: set[str] = set()
         self.leases: dict[str, moves.Lease] = {}
         self.patience = 0.0  # for how long what users ask for may wait for a place
-        self._conductor = 0
+        self.conductors_lost = 0
+        if isinstance(hosts, int):
+            sizes = {f"node{number}": (vcpus, memory_mb) for number in range(1, hosts + 1)}
+        else:
+            sizes = {name: (number, number * 1024) for name, number in hosts.items()}
+        alone = self._lent or not self.store.writer.url.database
+        self._begin(sizes, (self.store.writer.dialect.name, seed, self.settings) if alone else None, tables)
+
+    def _begin(self, sizes: Mapping[str, tuple[int, int]], like: Any, tables: MetaData) -> None:
+        """The project is made and every host is registered. Worlds that are alike begin from one
+        photograph, if each has its database to itself."""
+        begun, key = _BEGUN.setdefault(tables, {}), (like, *sizes.items())
+        if like and key in begun:
+            for name, size in sizes.items():
+                self._make_agent(name, *size)
+            self.restore(begun[key])
+            return
         self.store.write_now(quotas.ensure_project, PROJECT, self.settings)
-        for number in range(1, hosts + 1):
-            self.add_host(f"node{number}", vcpus=vcpus, memory_mb=memory_mb)
+        for name, (vcpus, memory_mb) in sizes.items():
+            self.add_host(name, vcpus=vcpus, memory_mb=memory_mb)
+        if like:
+            begun[key] = self.photograph()
 
     def close(self) -> None:
         self.ground.close()
@@ -110,12 +132,15 @@ class World:
 
     def add_host(self, name: str, *, vcpus: int = 4, memory_mb: int = 4096) -> str:
         """A new host whose agent registers; its id."""
+        return now(self._make_agent(name, vcpus, memory_mb).join()).host
+
+    def _make_agent(self, name: str, vcpus: int, memory_mb: int) -> Daemon:
         self.faults_of[name] = Faults()
         driver = Simulated(
             self.ground, name, vcpus=vcpus, memory_mb=memory_mb, faults=self.faults_of[name], sleep=stalled
         )
-        self.agents[name] = Daemon(self.door, driver, self.ground.journal(name))
-        return now(self.agents[name].join()).host
+        agent = self.agents[name] = Daemon(self.door, driver, self.ground.journal(name))
+        return agent
 
     def host_id(self, name: str) -> str:
         welcome = self.agents[name].welcome
@@ -200,7 +225,7 @@ class World:
 
     @property
     def conductor(self) -> str:
-        return f"conductor {self._conductor}"
+        return f"conductor {self.conductors_lost}"
 
     def _holds(self, lease: moves.Lease) -> bool:
         try:
@@ -215,7 +240,7 @@ class World:
 
     def kill_conductor(self) -> None:
         """The conductor forgets everything; another one takes its moves when the leases end."""
-        self._conductor += 1
+        self.conductors_lost += 1
         self.leases.clear()
         self.clock.advance(LEASE_S + 0.1)
         self.hear()
@@ -336,39 +361,13 @@ class World:
 
     # -- Photographs ----------------------------------------------------------------------
 
-    def photograph(self) -> tuple[Any, ...]:
+    def photograph(self) -> Photograph:
         """Everything there is, to come back to with `restore`."""
-        ledger = self.store.database.photograph()
-        chance = self.clock.chance().getstate()
-        welcomes = {name: agent.welcome for name, agent in self.agents.items()}
-        held = dict(self.leases), set(self.silent), self._conductor, welcomes
-        return ledger, self.ground.snapshot(), chance, self.clock.now(), held
+        return photographs.take(self)
 
-    def restore(self, photograph: tuple[Any, ...]) -> None:
+    def restore(self, photograph: Photograph) -> None:
         """Go back to it; planned faults are forgotten."""
-        ledger, ground, chance, moment, held = photograph
-        self.store.database.restore(ledger)
-        self.store.bus.wake(["hosts"])
-        for files, naming in (
-            (self.companions.volumes.files, volume.files_named),
-            (self.companions.volumes.snapshots.files, snapshots.files_named),
-            (self.companions.images.files, image.files_named),
-        ):
-            if present := list(files.directory.iterdir()):
-                named = self.store.read_now(naming)
-                for file in present:
-                    if file.name not in named:
-                        file.unlink()
-        self.ground.restore(ground)
-        self.clock.chance().setstate(chance)
-        self.clock.advance(moment - self.clock.now())
-        leases, silent, self._conductor, welcomes = held
-        # Generations went back: what was seen of hosts is of another time.
-        self.store.bus.tell(["hosts"])
-        self.leases, self.silent = dict(leases), set(silent)
-        for name, agent in self.agents.items():
-            agent.welcome = welcomes[name]
-            self.faults_of[name].forget()
+        photographs.go_back(self, photograph)
 
 
 @cache
