@@ -19,7 +19,13 @@ from berthold.api.microversions import Version
 from berthold.api.problems import named_in_the_body
 from berthold.api.schemas.servers import CreateServer, NewNic, NewServer
 from berthold.api.server_counts import as_many_as_allowed
-from berthold.api.server_words import check_access, check_certificates, check_metadata, check_user_data
+from berthold.api.server_words import (
+    check_access,
+    check_certificates,
+    check_host_name,
+    check_metadata,
+    check_user_data,
+)
 from berthold.api.servers import by
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
@@ -46,6 +52,7 @@ async def create(call: Call) -> dict[str, Any]:
     wish: NewServer = call.body.server
     least, most = _how_many(wish)
     _check_words(wish)
+    check_host_name(wish.hostname, call.version)
     place = _place(call, wish)
     flavor = await call.store.read(_flavor, call, wish)
     boot = await boot_devices.chosen(call, wish, flavor, most)

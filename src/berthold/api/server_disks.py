@@ -17,7 +17,13 @@ from berthold.api.chance import password
 from berthold.api.microversions import Version
 from berthold.api.schemas import disks as bodies
 from berthold.api.server_create import check_key
-from berthold.api.server_words import check_access, check_certificates, check_metadata, check_user_data
+from berthold.api.server_words import (
+    check_access,
+    check_certificates,
+    check_host_name,
+    check_metadata,
+    check_user_data,
+)
 from berthold.api.servers import by, find, unlocked
 from berthold.api.views import servers as views
 from berthold.api.views.fields import render
@@ -40,6 +46,7 @@ IN_DETAILS = ("user_data", "hostname", "access_ip_v4", "access_ip_v6", "disk_con
 async def rebuild(call: Call, server_id: str, wish: bodies.Rebuild) -> dict[str, Any]:
     """Make the guest anew from an image, where it is; the answer is the whole server."""
     _check_words(wish)
+    check_host_name(wish.hostname or None, call.version)
     server = await call.store.read(reading.server_of, server_id, call.scope)
     image = await _usable(call, server, wish.image.rsplit("/", 1)[-1])
     boot_devices.check_size(image, server["flavor"])

@@ -5,10 +5,30 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import re
 from collections.abc import Mapping
 
+from berthold.api.microversions import Version
 from berthold.api.schemas.servers import METADATA_MAX
 from berthold.errors import Malformed, NotAllowed
+
+LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+WHOLE_NAMES = Version(2, 94)  # with a domain
+
+
+def check_host_name(text: str | None, version: Version) -> None:
+    """Raise `Malformed` unless it is what a guest may be called."""
+    if not text or re.fullmatch(LABEL, text):
+        return
+    if version < WHOLE_NAMES:
+        raise Malformed(
+            f"Invalid input for field hostname: '{text}' is no host name of up to 63 letters, digits and"
+            " hyphens; one with its domain needs microversion 2.94 or later."
+        )
+    if not re.fullmatch(rf"{LABEL}(\.{LABEL})*", text):
+        raise Malformed(
+            f"Invalid input for field hostname: '{text}' is no host name, nor one with its domain."
+        )
 
 
 def check_user_data(text: str | None) -> None:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from berthold.api import server_filters
 from berthold.api.call import Call
 from berthold.api.query import Page
-from berthold.api.server_words import check_access
+from berthold.api.server_words import check_access, check_host_name
 from berthold.api.views import servers as views
 from berthold.api.views.fields import next_link, render, render_all
 from berthold.errors import WrongState
@@ -96,6 +96,7 @@ async def show(call: Call, server_id: str) -> dict[str, Any]:
 async def update(call: Call, server_id: str) -> dict[str, Any]:
     """Another name, description, host name or access address."""
     check_access(call.body.server.access_ip_v4 or None, call.body.server.access_ip_v6 or None)
+    check_host_name(call.body.server.hostname or None, call.version)
     row = await call.store.write(_update, call, server_id)
     fields = views.SHOW if call.version >= views.ALIKE else views.UPDATED
     return {"server": views.with_state(row, render(fields, row, call), call)}
