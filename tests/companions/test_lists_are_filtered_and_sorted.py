@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from companions_cloud import Cloud
 
 VOLUMES, SNAPSHOTS = "/volume/v3/volumes", "/volume/v3/snapshots"
@@ -34,28 +32,28 @@ def volumes(cloud: Cloud) -> str:
     return ann
 
 
-@pytest.mark.parametrize(
-    ("params", "found"),
-    [
-        ({"sort": "name:asc"}, ["a", "b", "c"]),
-        ({"sort": "size:desc"}, ["a", "b", "c"]),
-        ({"sort": "status,name:desc"}, ["c", "b", "a"]),
-        ({"sort_key": "size", "sort_dir": "asc"}, ["c", "b", "a"]),
-        ({"sort_key": "name", "sort_dir": "asc", "limit": 2}, ["a", "b"]),
-        ({"sort_key": "name", "sort_dir": "asc", "offset": 1}, ["b", "c"]),
-        ({"metadata": "{'of': 'a'}"}, ["a"]),
-        ({"metadata": '{"of": "z"}'}, []),
-        ({"size": "10"}, ["a"]),
-        ({"created_at": f"gt:{LATER}"}, []),
-        ({"created_at": f"lt:{LATER}", "name": "c"}, ["c"]),
-        ({"user_id": "nobody"}, []),
-        ({"availability_zone": "elsewhere"}, []),
-    ],
-)
-def test_volumes(cloud: Cloud, params: dict[str, Any], found: list[str]) -> None:
+VOLUMES_FOUND: list[tuple[dict[str, Any], list[str]]] = [
+    ({"sort": "name:asc"}, ["a", "b", "c"]),
+    ({"sort": "size:desc"}, ["a", "b", "c"]),
+    ({"sort": "status,name:desc"}, ["c", "b", "a"]),
+    ({"sort_key": "size", "sort_dir": "asc"}, ["c", "b", "a"]),
+    ({"sort_key": "name", "sort_dir": "asc", "limit": 2}, ["a", "b"]),
+    ({"sort_key": "name", "sort_dir": "asc", "offset": 1}, ["b", "c"]),
+    ({"metadata": "{'of': 'a'}"}, ["a"]),
+    ({"metadata": '{"of": "z"}'}, []),
+    ({"size": "10"}, ["a"]),
+    ({"created_at": f"gt:{LATER}"}, []),
+    ({"created_at": f"lt:{LATER}", "name": "c"}, ["c"]),
+    ({"user_id": "nobody"}, []),
+    ({"availability_zone": "elsewhere"}, []),
+]
+
+
+def test_volumes(cloud: Cloud) -> None:
     ann = volumes(cloud)
-    assert names(cloud, VOLUMES, ann, **params) == found
-    assert names(cloud, f"{VOLUMES}/detail", ann, **params) == found
+    for params, found in VOLUMES_FOUND:
+        assert names(cloud, VOLUMES, ann, **params) == found, params
+        assert names(cloud, f"{VOLUMES}/detail", ann, **params) == found, params
 
 
 def test_snapshots(cloud: Cloud) -> None:
@@ -104,14 +102,14 @@ def test_networks_and_ports(cloud: Cloud) -> None:
     assert names(cloud, PORTS, ann, fixed_ips="subnet_id=nobody") == []
 
 
-@pytest.mark.parametrize("path", [VOLUMES, SNAPSHOTS, IMAGES, NETWORKS])
-def test_an_order_or_a_filter_that_cannot_be_is_refused(cloud: Cloud, path: str) -> None:
+def test_an_order_or_a_filter_that_cannot_be_is_refused(cloud: Cloud) -> None:
     ann = volumes(cloud)
     cloud.ask("POST", NETWORKS, ann, json={"network": {"name": "n"}})
-    wrong: list[dict[str, str]] = [{"sort_key": "banana"}, {"sort_key": "name", "sort_dir": "up"}]
-    if path != NETWORKS:
-        wrong += [{"sort": "banana"}, {"sort": "name:up"}, {"created_at": "gt:yesterday"}]
-    if path in (VOLUMES, SNAPSHOTS):
-        wrong += [{"metadata": "7"}, {"metadata": "{"}]
-    for params in wrong:
-        assert cloud.ask("GET", path, ann, params=params).status_code == 400, params
+    for path in (VOLUMES, SNAPSHOTS, IMAGES, NETWORKS):
+        wrong: list[dict[str, str]] = [{"sort_key": "banana"}, {"sort_key": "name", "sort_dir": "up"}]
+        if path != NETWORKS:
+            wrong += [{"sort": "banana"}, {"sort": "name:up"}, {"created_at": "gt:yesterday"}]
+        if path in (VOLUMES, SNAPSHOTS):
+            wrong += [{"metadata": "7"}, {"metadata": "{"}]
+        for params in wrong:
+            assert cloud.ask("GET", path, ann, params=params).status_code == 400, (path, params)
