@@ -189,9 +189,17 @@ def _binaries(home: Path, account: dict[str, Any]) -> Path:
     installed = Path(wheel.origin).parent / "pginstall18"
     reachable = all(parent.stat().st_mode & 0o005 == 0o005 for parent in [installed, *installed.parents])
     if account and not reachable:
-        shutil.copytree(installed, home / "install")
+        shutil.copytree(installed, home / "install", copy_function=_linked)
         installed = home / "install"
     return installed / "bin"
+
+
+def _linked(source: str, target: str) -> None:
+    """The file under another name, or a copy of it on another disk."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _end_with_parent() -> None:
