@@ -116,6 +116,13 @@ REFUSALS: dict[str, tuple[Request, Seen, str | None, str, str]] = {
     "trait forbidden": (
         request(forbidden_traits=frozenset({"CUSTOM_A"})), host(traits=frozenset({"CUSTOM_A"})), None,
         "traits", "the host has CUSTOM_A, which the request forbids"),
+    "its aggregates do not say so": (
+        request(aggregates={"ssd": frozenset({"true"}), "rack": frozenset({"a", "b"})}),
+        host(aggregates=frozenset({("ssd", "false"), ("rack", "b")})), None, "aggregates",
+        "no aggregate of the host says ssd=true"),
+    "it is in no aggregate": (
+        request(aggregates={"rack": frozenset({"a", "b"})}), host(), None, "aggregates",
+        "no aggregate of the host says rack=a or b"),
     "memory full": (
         request(), host(ram_used=3600), None, "capacity",
         "not enough MEMORY_MB: wanted 512, free 496 of 4096"),
@@ -147,6 +154,11 @@ ACCEPTED: dict[str, tuple[Request, Seen, str | None]] = {
     "the requested one": (request(host="node1"), host(), None),
     "its zone": (request(zone="nova"), host(), None),
     "reserved for its project": (request(), host(projects=frozenset({"p-1", "p-2"})), None),
+    "its aggregates say so": (
+        request(aggregates={"rack": frozenset({"a", "b"})}),
+        host(aggregates=frozenset({("ssd", "true"), ("rack", "b")})),
+        None,
+    ),
     "where a named server is": (request(same_host=frozenset({"id-node1", "id-node2"})), host(), None),
     "exactly full after it": (request(resources={"VCPU": 4, "MEMORY_MB": 4096}), host(), None),
     "nothing wanted of a class it has not got": (request(resources={"VGPU": 0}), host(), None),
@@ -240,6 +252,7 @@ def clouds(draw: st.DrawFn) -> tuple[Request, View]:
             disabled=draw(st.integers(0, 5)) == 0,
             zone=draw(st.sampled_from(["nova", "east"])),
             traits=draw(few),
+            aggregates=draw(st.sets(st.sampled_from([("k", "1"), ("k", "2"), ("l", "1")])).map(frozenset)),
             projects=draw(st.sampled_from([None, None, frozenset({"p-1"}), frozenset({"p-2"})])),
             **draw(st.sampled_from([{}, {}, {"capacity": {"VCPU": Inventory(8, 1, 2, 6, 2)}}])),
         )
@@ -258,6 +271,7 @@ def clouds(draw: st.DrawFn) -> tuple[Request, View]:
         queued=draw(ids) if draw(st.booleans()) else frozenset(),
         required_traits=draw(few) if draw(st.booleans()) else frozenset(),
         forbidden_traits=draw(few) if draw(st.booleans()) else frozenset(),
+        aggregates=draw(st.sampled_from([{}, {}, {"k": frozenset({"1"})}, {"k": frozenset({"1", "2"})}])),
     )
     return wish, view(*seen, home=draw(st.sampled_from([None, None, "id-node1", "id-gone"])))
 

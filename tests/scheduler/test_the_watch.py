@@ -56,7 +56,9 @@ def release(tx: Tx, host_id: str) -> None:
 
 def into_aggregate(tx: Tx, name: str) -> None:
     key = aggregates.create(tx, f"{name}s", f"zone {name}")["id"]
-    aggregates.set_metadata(tx, key, {"filter_tenant_id1": "p-1, p-2", "filter_tenant_id2": "p-3"})
+    aggregates.set_metadata(
+        tx, key, {"filter_tenant_id1": "p-1, p-2", "filter_tenant_id2": "p-3", "ssd": name}
+    )
     aggregates.add_host(tx, key, name)
 
 

@@ -11,7 +11,8 @@ from berthold.lab.world import PROJECT, SMALL, USER, World
 from berthold.ledger import hosts, inventories, quotas
 from berthold.ledger.store import Tx
 from berthold.moves import begin
-from berthold.moves.wishes import servers_named, traits_named
+from berthold.moves.wishes import aggregates_named, servers_named, traits_named
+from berthold.records import aggregates
 
 
 @pytest.fixture
@@ -113,3 +114,43 @@ def test_words_that_are_no_wishes_say_nothing() -> None:
         frozenset(),
         frozenset(),
     )
+
+
+def say(world: World, host: str, **words: str) -> None:
+    """An aggregate of the host that says this."""
+
+    def write(tx: Tx) -> None:
+        key = aggregates.create(tx, f"of-{host}-{len(words)}", None)["id"]
+        aggregates.set_metadata(tx, key, words)
+        aggregates.add_host(tx, key, host)
+
+    world.store.write_now(write)
+
+
+def test_a_flavor_asks_for_what_aggregates_say_also_when_the_server_moves(world: World) -> None:
+    say(world, "node1", ssd="true", rack="a")
+    say(world, "node2", ssd="true")
+    asks = {**SMALL, "extra_specs": {"aggregate_instance_extra_specs:ssd": "true", "hw:numa_nodes": "1"}}
+    server = world.boot("one", flavor=asks)
+    first = world.home(server)
+    assert first in ("node1", "node2")
+    world.live_migrate(server)
+    world.settle()
+    assert {first, world.home(server)} == {"node1", "node2"}
+
+
+def test_one_of_several_words_will_do_and_none_is_no_host(world: World) -> None:
+    say(world, "node2", rack="b")
+    key = "aggregate_instance_extra_specs:rack"
+    assert world.home(world.boot("one", flavor={**SMALL, "extra_specs": {key: "<or> a <or> b"}})) == "node2"
+    none = world.boot("two", flavor={**SMALL, "extra_specs": {key: "c"}})
+    assert message(world, none) == "No valid host was found. 3 hosts: aggregates"
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("a", {"a"}), ("<or> a <or> b c", {"a", "b c"}), ("a <or> b", {"a <or> b"}), ("", {""})],
+)
+def test_how_a_flavor_asks(text: str, values: set[str]) -> None:
+    specs = {"aggregate_instance_extra_specs:k": text, "trait:T": "required", "k": "x"}
+    assert aggregates_named(specs) == {"k": frozenset(values)}

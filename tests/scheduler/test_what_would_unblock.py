@@ -139,6 +139,11 @@ CASES: dict[str, tuple[Case, list[str], list[str]]] = {
         ["with a flavor and an image that do not forbid SLOW"],
         ["with a flavor and an image that do not name SLOW"],
     ),
+    "what its aggregates do not say": (
+        case(aggregates={"ssd": frozenset({"true"})}),
+        ["if an aggregate of node1 said so", "with a flavor that does not ask for ssd"],
+        ["with a flavor that asks for other hosts"],
+    ),
     "it is full": (
         case(host_capacity=full(3)),
         ["when 1 VCPU more is free on it"],

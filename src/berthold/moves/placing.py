@@ -219,6 +219,7 @@ def request_of(
         different_host=view.hosts_of(tx, server["project_id"], different),
         required_traits=required,
         forbidden_traits=forbidden,
+        aggregates=wishes.aggregates_named(flavor.get("extra_specs", {})),
     )
 
 

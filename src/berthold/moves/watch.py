@@ -42,7 +42,7 @@ class Watch:
         self._silent_after_s = silent_after_s
         self._lock = threading.Lock()  # held for moments only, never while anything is read
         self._supply: Supply | None = None
-        self._bounds = aggregates.Bounds({}, {})
+        self._bounds = aggregates.Bounds({}, {}, {})
         self._changed: set[str] = set()
         self._begun = 0  # how often the picture was begun anew
         self._swept_at = self._asked_at = float("-inf")
@@ -180,5 +180,6 @@ def _host(row: view.HostRow, bounds: aggregates.Bounds) -> HostView:
         zone=bounds.zones.get(row.name, row.zone),
         traits=row.traits,
         projects=bounds.projects.get(row.name),
+        aggregates=bounds.words.get(row.name, frozenset()),
         capacity={name: Inventory(*terms) for name, terms in row.inventories.items()},
     )

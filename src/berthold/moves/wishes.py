@@ -1,5 +1,5 @@
-"""What owners say about places in words of their own: scheduler hints, and traits that flavors and
-images name.
+"""What owners say about places in words of their own: scheduler hints, traits that flavors and
+images name, and what flavors ask of a host's aggregates (`aggregate_instance_extra_specs:KEY`).
 
 `same_host` and `different_host` are ids of servers, one or a list. A flavor names a trait as
 `trait:HW_CPU_X86_AVX2` in its extra specs, with the value `required` or `forbidden`; what the
@@ -16,6 +16,7 @@ from berthold.errors import WrongState
 from berthold.ledger import view
 from berthold.ledger.store import Tx
 
+AGGREGATES = "aggregate_instance_extra_specs:"
 HOST_HINTS = ("same_host", "different_host")
 TRAIT = "trait:"
 
@@ -36,6 +37,17 @@ def traits_named(
         frozenset(trait for trait, value in said if value == word) for word in ("required", "forbidden")
     )
     return required, forbidden
+
+
+def aggregates_named(extra_specs: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """What the aggregates of a host must say: a value, or `<or>` one of several."""
+    found = {}
+    for key, text in extra_specs.items():
+        if key.startswith(AGGREGATES):
+            several = [each.strip() for each in str(text).split("<or>") if each.strip()]
+            values = several if str(text).lstrip().startswith("<or>") else [str(text)]
+            found[key.removeprefix(AGGREGATES)] = frozenset(values)
+    return found
 
 
 def check_suits(tx: Tx, host_id: str, image_traits: Mapping[str, str]) -> None:

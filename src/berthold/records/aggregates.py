@@ -1,6 +1,7 @@
 """Aggregates: operators' names for sets of hosts. One with `availability_zone` in its metadata
 makes its hosts that zone; a host is in one zone at most. One with `filter_tenant_id` (and whatever
-follows) in its metadata reserves its hosts for the servers of the projects that it names.
+follows) in its metadata reserves its hosts for the servers of the projects that it names. Whatever else
+it says is there for flavors to ask for.
 
 Every change is announced as `hosts`: the scheduler may see any of them differently. None takes a host out
 of a zone that the owner of a server there has asked for.
@@ -27,11 +28,12 @@ RESERVED_FOR = "filter_tenant_id"  # and whatever follows: one key for each proj
 
 @dataclass(frozen=True)
 class Bounds:
-    """What aggregates say of hosts, by host name: the zone that it is in, and for whose servers it is
-    reserved. A host of which nothing is said is not there."""
+    """What aggregates say of hosts, by host name: the zone that it is in, for whose servers it is
+    reserved, and every key and value beside. A host of which nothing is said is not there."""
 
     zones: Mapping[str, str]
     projects: Mapping[str, frozenset[str]]
+    words: Mapping[str, frozenset[tuple[str, str]]]
 
 
 def create(tx: Tx, name: str, zone: str | None) -> Aggregate:
@@ -139,10 +141,11 @@ def zones(tx: Tx) -> dict[str, str]:
 
 
 def bounds(tx: Tx) -> Bounds:
-    """The zone and the reservation of every host that an aggregate gives one to."""
+    """What aggregates say of every host that is in one."""
     joined = aggregate_host.join(aggregate, aggregate.c.number == aggregate_host.c.aggregate)
     zones: dict[str, str] = {}
     projects: dict[str, frozenset[str]] = {}
+    words: dict[str, frozenset[tuple[str, str]]] = {}
     for host, said in tx.execute(
         select(aggregate_host.c.host_name, aggregate.c.metadata).select_from(joined)
     ):
@@ -150,7 +153,10 @@ def bounds(tx: Tx) -> Bounds:
             zones[host] = zone
         if reserved := _projects(said):
             projects[host] = projects.get(host, frozenset()) | reserved
-    return Bounds(zones, projects)
+        more = {(k, v) for k, v in said.items() if k != ZONE and not k.startswith(RESERVED_FOR)}
+        if more:
+            words[host] = words.get(host, frozenset()) | more
+    return Bounds(zones, projects, words)
 
 
 def _projects(said: Mapping[str, str]) -> frozenset[str]:

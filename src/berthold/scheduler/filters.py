@@ -154,6 +154,26 @@ def traits(request: Request, host: HostView, view: View) -> str | None:
     return None
 
 
+def is_in_aggregates(request: Request, view: View) -> Column | None:
+    if not request.aggregates:
+        return None
+    return view.supply.where("aggregates", lambda said: not _unsaid(request, said))
+
+
+def aggregates(request: Request, host: HostView, view: View) -> str | None:
+    unsaid = _unsaid(request, host.aggregates)
+    return f"no aggregate of the host says {' and '.join(unsaid)}" if unsaid else None
+
+
+def _unsaid(request: Request, said: frozenset[tuple[str, str]]) -> list[str]:
+    """What is wanted of a host's aggregates and none of them says."""
+    return [
+        f"{key}={' or '.join(sorted(values))}"
+        for key, values in sorted(request.aggregates.items())
+        if not any((key, value) in said for value in values)
+    ]
+
+
 def has_room(request: Request, view: View) -> Column | None:
     mask = np.ones(len(view.hosts), np.bool_)
     for resource_class, wanted in request.resources.items():
@@ -240,6 +260,7 @@ FILTERS: tuple[Filter, ...] = (
     Filter("project", "reserved host", is_for_project, project),
     Filter("hints", "scheduler hint", is_as_hinted, hinted_hosts),
     Filter("traits", "traits", has_traits, traits),
+    Filter("aggregates", "aggregates", is_in_aggregates, aggregates),
     Filter("capacity", "capacity", has_room, capacity),
     Filter("group", "group rule", obeys_group, group),
     Filter("queue", "others wait for it", is_not_waited_for, queue),

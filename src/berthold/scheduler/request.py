@@ -35,7 +35,8 @@ class Request:
     `ignore` maps the id of each further host that is out of the question to the reason why, such
     as what the ledger said when it refused. `same_host`: the ids of the hosts, one of which it
     must be, if that was asked for; `different_host`: those that it must not be. `queued`: the ids of
-    the hosts for which somebody waits who came earlier.
+    the hosts for which somebody waits who came earlier. `aggregates`: what its host's aggregates must say,
+    by key, each with the values that will do.
     """
 
     resources: Mapping[str, int]
@@ -51,3 +52,4 @@ class Request:
     queued: frozenset[str] = frozenset()
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
+    aggregates: Mapping[str, frozenset[str]] = field(default_factory=dict)

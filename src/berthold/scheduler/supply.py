@@ -24,7 +24,7 @@ import numpy.typing as npt
 Column = npt.NDArray[Any]
 Codes = Mapping[Hashable, int]
 
-KINDS = ("zone", "traits", "projects")
+KINDS = ("zone", "traits", "projects", "aggregates")
 TERMS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 NEVER = 0.0
 
@@ -50,7 +50,7 @@ NOTHING = Inventory(0)
 @dataclass(frozen=True, slots=True)
 class HostView:
     """One host. `generation` rises with whatever of it changes. `projects`: for whose servers it
-    is reserved, if it is."""
+    is reserved, if it is. `aggregates`: every key and value that its aggregates say."""
 
     id: str
     name: str
@@ -61,6 +61,7 @@ class HostView:
     zone: str = "nova"
     traits: frozenset[str] = frozenset()
     projects: frozenset[str] | None = None
+    aggregates: frozenset[tuple[str, str]] = frozenset()
     capacity: Mapping[str, Inventory] = field(default_factory=dict)
 
     @property

@@ -147,6 +147,11 @@ def _traits(case: Case) -> list[str]:
     return [f"with a flavor and an image that do not forbid {unwanted}"]
 
 
+def _aggregates(case: Case) -> list[str]:
+    named = ", ".join(sorted(case.request.aggregates))
+    return [f"if an aggregate of {case.host.name} said so", f"with a flavor that does not ask for {named}"]
+
+
 def _capacity(case: Case) -> list[str]:
     short: dict[str, int] = {}
     for resource_class, wanted in case.request.resources.items():
@@ -201,6 +206,7 @@ WAYS: Mapping[str, Callable[[Case], list[str]]] = {
     "project": _project,
     "hints": _hints,
     "traits": _traits,
+    "aggregates": _aggregates,
     "capacity": _capacity,
     "group": _group,
     "queue": _queue,
@@ -232,6 +238,7 @@ OWNERS_WAYS: Mapping[str, Callable[[Request, Sequence[Occupant]], list[str]]] = 
     "zone": lambda request, members: [f"if another zone than {request.zone} were asked for, or none"],
     "hints": lambda request, members: ["with other servers in same_host and different_host, or none"],
     "traits": _owners_traits,
+    "aggregates": lambda request, members: ["with a flavor that asks for other hosts"],
     "capacity": lambda request, members: ["when servers there are gone", "with a smaller flavor"],
     "group": _owners_group,
     "queue": lambda request, members: ["when those who came first have gone there or given up"],
