@@ -18,6 +18,7 @@ from berthold.lab.world import World
 from berthold.lab.world import now as run
 from berthold.ledger.store import Store
 from berthold.moves.auditor import Auditor
+from berthold.records import tallies
 
 
 @pytest.fixture
@@ -61,6 +62,13 @@ def test_a_cloud_that_keeps_its_word_counts_nothing_of_every_promise(world: Worl
     assert found["berthold_unfinished_moves", "running"] == 1
     assert found["berthold_unfinished_moves", "stuck"] == 0
     assert ("berthold_audit_age_seconds", "") not in found, "nobody has looked yet"
+
+
+def test_soft_policies_that_gave_way_are_counted(world: World) -> None:
+    assert numbers(world.store)["berthold_soft_policy_gave_way_total", ""] == 0
+    for _ in range(2):
+        world.store.write_now(tallies.count, tallies.SOFT_GAVE_WAY)
+    assert numbers(world.store)["berthold_soft_policy_gave_way_total", ""] == 2
 
 
 def test_what_the_auditor_found_is_counted_by_promise(world: World) -> None:

@@ -13,7 +13,9 @@ from sqlalchemy import event, text
 from berthold.lab.world import PROJECT, World
 from berthold.ledger import claims, group_moves, moves, outbox, reading
 from berthold.ledger.store import Tx
+from berthold.moves import reclaim
 from berthold.records import progress
+from berthold.settings import Settings
 
 # These grow with hosts, with what operators arrange, or with what is under way just now.
 SMALL = {
@@ -29,7 +31,7 @@ SMALL = {
     "queue",
 }
 # Indexes of what is under way.
-UNDER_WAY = {"ask_open", "move_to_do", "m3_one_unfinished_move"}
+UNDER_WAY = {"ask_open", "move_to_do", "m3_one_unfinished_move", "server_on_time"}
 # What the lab asks, not the product.
 OF_THE_LAB = re.compile(r"SELECT move.id\s+FROM move\s+WHERE state IN")
 
@@ -68,6 +70,8 @@ def a_second(world: World) -> None:
     read(outbox.hosts_asked)
     read(outbox.open_for, host)
     read(claims.left_on, host)
+    for term in reclaim.terms(Settings(reclaim_s=60, shelved_offload_s=60)):
+        read(reclaim.overdue, term)
     world.settle()
 
 

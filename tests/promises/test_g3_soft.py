@@ -19,6 +19,7 @@ from berthold.ledger import claims, groups, hosts, moves, schema, seats
 from berthold.ledger.store import Store, Tx
 from berthold.moves import begin
 from berthold.moves.runner import Runner
+from berthold.records import tallies
 from berthold.settings import Settings
 from by_hand import Halfway, holds, under_way
 from ledger_world import PROJECT, add_group, add_hosts, add_server, claim, violations, where_claimed
@@ -183,6 +184,7 @@ def test_after_ten_lost_races_the_place_is_taken_all_the_same_and_told() -> None
         assert [log for log in logs if log["event"] == "soft policy gave way"] == [
             {"event": "soft policy gave way", "log_level": "warning", "server": one, "group": group}
         ]
+        assert world.store.read_now(tallies.total, tallies.SOFT_GAVE_WAY) == 1
         world.settle()
     finally:
         world.close()

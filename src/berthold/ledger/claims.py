@@ -56,9 +56,9 @@ FIND_OF_SERVER = Prepared(OF_SERVER)
 @dataclass(frozen=True)
 class Want:
     """One claim to take. `host_epoch` is what the asker's view of the host saw, if it had one, and
-    `group_generation` what its ranking saw of a soft group (G3). `group_move`: the whole-group move
-    that it belongs to, which the group's row names already. `ticket`: its number in the queue, None for
-    the last; `patient`: whether it would wait for room (M7)."""
+    `group_generation` what its ranking saw of a soft group (G3); `gave_way`: it has ranked too often in vain.
+    `group_move`: the whole-group move that it belongs to, which the group's row names already. `ticket`: its
+    number in the queue, None for the last; `patient`: whether it would wait for room (M7)."""
 
     server_id: str
     host_id: str
@@ -67,6 +67,7 @@ class Want:
     host_epoch: int | None = None
     role: str = "target"
     group_generation: int | None = None
+    gave_way: bool = False
     group_move: str | None = None
     ticket: int | None = None
     patient: bool = False

@@ -7,4 +7,5 @@ from sqlalchemy import text
 
 IS_UNFINISHED = text("move.state IN ('running','undoing','waiting','stuck')")
 IS_WORKED_ON = text("move.state IN ('running','undoing')")
+IS_ON_TIME = text("server.condition IN ('soft-deleted','shelved')")
 IS_OPEN = text("ask.state = 'open'")

@@ -289,6 +289,13 @@ server = Table(
 )
 Index("server_of_project", server.c.project_id, server.c.created_at)
 Index("server_of_group", server.c.group_id)
+# What a conductor looks for every second where servers are kept for a while.
+Index(
+    "server_on_time",
+    server.c.condition,
+    postgresql_where=text("condition IN ('soft-deleted','shelved')"),
+    sqlite_where=text("condition IN ('soft-deleted','shelved')"),
+)
 
 # A group that moves as a whole (G2): every member of an affinity group goes from `source_id` to
 # `target_id` and holds both until the last has arrived at `goal_id`, which is the one or, on the way

@@ -42,11 +42,13 @@ RANKED_AGAIN = 10  # since another member of a soft group had chosen
 
 @dataclass(frozen=True)
 class Survey:
-    """What is wanted, the hosts as they are, and at which generation the soft group was seen."""
+    """What is wanted, the hosts as they are, and at which generation the soft group was seen; `gave_way`:
+    that does not matter any more, since it has changed too often."""
 
     request: Request
     view: View
     group_generation: int | None
+    gave_way: bool = False
 
 
 async def place(
@@ -59,7 +61,7 @@ async def place(
         sight = await store.read(survey, scene, line, settings, watch, looks > 0)
         if sight.group_generation is not None and again == RANKED_AGAIN:
             log.warning("soft policy gave way", server=scene.server["id"], group=scene.server["group_id"])
-            sight = replace(sight, group_generation=None)
+            sight = replace(sight, group_generation=None, gave_way=True)
         ranking = rank(sight.request, sight.view, store.clock.chance())
         outcome, refused = await _offer(store, lease, scene, sight, ranking)
         if outcome is not None:
@@ -148,6 +150,7 @@ def _want(scene: Scene, sight: Survey, host: HostView) -> claims.Want:
         scene.id,
         host.epoch,
         group_generation=sight.group_generation,
+        gave_way=sight.gave_way,
         ticket=scene.move["number"],
         patient=_is_patient(scene),
     )

@@ -19,7 +19,7 @@ from sqlalchemy import func, select
 
 from berthold.errors import NotFound, WrongState
 from berthold.ledger import claims, moves, schema, servers
-from berthold.ledger.conditions import IS_UNFINISHED
+from berthold.ledger.conditions import IS_ON_TIME, IS_UNFINISHED
 from berthold.ledger.store import Store, Tx, clock_of, moment
 from berthold.moves import begin, shelf
 from berthold.moves.shelve import SHELVED_SINCE
@@ -83,7 +83,9 @@ def overdue(tx: Tx, term: Term, only: str | None = None) -> list[str]:
     due_at = func.coalesce(server.details[term.since].as_float(), 0.0) + term.seconds
     due = (
         select(server.id)
-        .where(server.condition == term.condition, server.deleted_at.is_(None), ~under_way.exists())
+        .where(
+            IS_ON_TIME, server.condition == term.condition, server.deleted_at.is_(None), ~under_way.exists()
+        )
         .where(due_at <= moment(tx))
         .order_by(due_at, server.id)
         .limit(AT_ONCE)

@@ -27,7 +27,7 @@ from berthold.moves.sight import (
     line_of,
     scene_of,
 )
-from berthold.records import actions
+from berthold.records import actions, tallies
 from berthold.settings import Settings
 
 # -- Asks ---------------------------------------------------------------------------------
@@ -119,6 +119,8 @@ def place_line(tx: Tx, lease: moves.Lease, want: claims.Want) -> Outcome:
     """Claim the candidate and move on, together. Raises `Refused`, with nothing written."""
     scene = hold(tx, lease)
     claims.take(tx, [want])
+    if want.gave_way:
+        tallies.count(tx, tallies.SOFT_GAVE_WAY)
     scene = waiting.end(tx, scene)
     return end_line(tx, lease, scene_of(tx, scene.move), fresh=True, target_id=want.host_id)
 

@@ -166,3 +166,6 @@ duty = Table(
     moment("until"),
     moment("done_at", nullable=True),  # when a turn was last done to its end
 )
+
+# How often something has happened that operators watch and no row tells. Written by records/tallies.py.
+tally = Table("tally", metadata, words("name", primary_key=True), count("total", server_default="0"))
