@@ -34,7 +34,14 @@ class NotFound(Failure):
 
 
 class WrongState(Failure):
-    """The thing exists and cannot do that now ("cannot live-migrate while shelved")."""
+    """The thing exists and cannot do that now ("cannot live-migrate while shelved").
+
+    `wait` is true when it can as soon as what it does now has ended, so whoever asks may wait.
+    """
+
+    def __init__(self, message: str, *, wait: bool = False) -> None:
+        super().__init__(message)
+        self.wait = wait
 
 
 class TooLarge(Failure):

@@ -36,6 +36,9 @@ class Settings:
     wait_s: float = 0.0
     # For how long a request may ask to wait at most.
     wait_max_s: float = 3600.0
+    # For how long a request to attach or detach a volume or an interface waits for its turn while its
+    # server is given or gives back another, before it is refused; 0: it is refused at once.
+    turn_s: float = 30.0
     # Waits between tries of a line that must succeed: from this, doubled, up to the next.
     retry_first_s: float = 0.5
     retry_last_s: float = 30.0
@@ -71,6 +74,7 @@ class Settings:
     def __post_init__(self) -> None:
         assert 0 < self.lease_s <= 5, "lease_s: promise M4 needs a lease of at most 5 seconds"
         assert 0 <= self.wait_s <= self.wait_max_s, "wait_s: it is from 0 to wait_max_s"
+        assert self.turn_s >= 0, "turn_s: nobody waits for less than no time"
         assert 0 < self.scan_s <= 1, "scan_s: promise M4 needs a scan every second at least"
         for name, value in vars(self).items():
             if name.startswith("quota_"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from berthold.api.call import Call
@@ -15,6 +16,7 @@ from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import reading
 from berthold.ledger.store import Tx
 from berthold.moves import begin
+from berthold.moves.in_turn import in_turn
 from berthold.neighbours import Actor, Network, port_id
 
 Record = Mapping[str, Any]
@@ -52,8 +54,12 @@ async def show(call: Call, server_id: str, port_id: str) -> dict[str, Any]:
 
 
 async def attach(call: Call, server_id: str) -> dict[str, Any]:
-    """Begin to give the server an interface: one that exists, as it is, or one whose address is shown
-    once the network service has made it."""
+    """Begin to give the server an interface, when it is its turn: one that exists, as it is, or one whose
+    address is shown once the network service has made it."""
+    return await in_turn(call.store, server_id, call.settings.turn_s, partial(_ask, call, server_id))
+
+
+async def _ask(call: Call, server_id: str) -> dict[str, Any]:
     wish: NewInterface = call.body.interface
     server = await call.store.read(unlocked, call, server_id)
     _check(wish)
@@ -116,8 +122,9 @@ def _attach(tx: Tx, call: Call, server_id: str, wish: Record) -> str:
 
 
 async def detach(call: Call, server_id: str, port_id: str) -> None:
-    """Begin to take one away; 202 means begun."""
-    await call.store.write(_detach, call, server_id, port_id)
+    """Begin to take one away, when it is its turn; 202 means begun."""
+    ask = partial(call.store.write, _detach, call, server_id, port_id)
+    await in_turn(call.store, server_id, call.settings.turn_s, ask)
 
 
 def _detach(tx: Tx, call: Call, server_id: str, port_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from berthold.api.call import Call
@@ -14,6 +15,7 @@ from berthold.errors import Malformed, NotFound, WrongState
 from berthold.ledger import moves, reading, servers
 from berthold.ledger.store import Tx
 from berthold.moves import begin
+from berthold.moves.in_turn import in_turn
 
 SWAP = "os_compute_api:os-volumes-attachments:swap"
 QUERY = frozenset({"limit", "offset"})
@@ -60,7 +62,11 @@ async def show(call: Call, server_id: str, volume_id: str) -> dict[str, Any]:
 
 
 async def attach(call: Call, server_id: str) -> dict[str, Any]:
-    """Begin to give the server a volume of its project."""
+    """Begin to give the server a volume of its project, when it is its turn."""
+    return await in_turn(call.store, server_id, call.settings.turn_s, partial(_ask, call, server_id))
+
+
+async def _ask(call: Call, server_id: str) -> dict[str, Any]:
     wish: NewAttachment = call.body.attachment
     server = await call.store.read(unlocked, call, server_id)
     owner = call.as_member_of(server["project_id"])
@@ -80,8 +86,9 @@ def _attach(tx: Tx, call: Call, server_id: str, wish: NewAttachment) -> Record:
 
 
 async def detach(call: Call, server_id: str, volume_id: str) -> None:
-    """Begin to take one away; 202 means begun."""
-    await call.store.write(_detach, call, server_id, volume_id)
+    """Begin to take one away, when it is its turn; 202 means begun."""
+    ask = partial(call.store.write, _detach, call, server_id, volume_id)
+    await in_turn(call.store, server_id, call.settings.turn_s, ask)
 
 
 def _detach(tx: Tx, call: Call, server_id: str, volume_id: str) -> None:

@@ -6,7 +6,7 @@ claim's transaction. A lost wake-up costs a second, never a move: whoever waits 
 
 Topics: `moves` (there is a move to work on), `asks:<host id>` (its agent has something to
 do), `move:<id>` (an answer for that move was recorded), `host:<id>` (the scheduler may see
-something new of that host), `hosts` (of any of them).
+something new of that host), `hosts` (of any of them), `server:<id>` (its move has ended).
 """
 
 from __future__ import annotations

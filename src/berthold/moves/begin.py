@@ -69,6 +69,8 @@ class Beginning:
 ACTIVE, STOPPED, PAUSED = frozenset({"active"}), frozenset({"stopped"}), frozenset({"paused"})
 ERROR = frozenset({"error"})
 AT_HOME = ACTIVE | STOPPED | PAUSED
+# They come one after another (`moves/in_turn.py`).
+ATTACHMENTS = frozenset({"attach-volume", "detach-volume", "attach-interface", "detach-interface"})
 
 BEGINNINGS: Mapping[str, Beginning] = {
     each.kind: each
@@ -164,7 +166,7 @@ def attach_volume(
 ) -> Mapping[str, Any]:
     """Begin to give the server a volume; {"volume_id", "device", …} as it will be. `more`:
     delete_on_termination, tag. Raises as `begin` does; `Malformed` for a volume that the server has."""
-    server = hold(tx, server_id, by)
+    server = hold_in_turn(tx, server_id, by, "attach-volume")
     home = ready(tx, server, BEGINNINGS["attach-volume"])
     named = volumes.attachable(server, volume_id, device)
     volume = {"volume_id": volume_id, "device": named, "boot_index": None, **more}
@@ -175,7 +177,7 @@ def attach_volume(
 def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str) -> None:
     """Begin to take a volume from the server. Raises as `begin` does; `NotFound` for a volume that the
     server has not got, `Malformed` for the one it boots from."""
-    server = hold(tx, server_id, by)
+    server = hold_in_turn(tx, server_id, by, "detach-volume")
     volume = volumes.detachable(server, volume_id)
     home = ready(tx, server, BEGINNINGS["detach-volume"])
     begin_at(tx, server, home, by, BEGINNINGS["detach-volume"], {"volume": dict(volume)})
@@ -184,7 +186,7 @@ def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str) -> None:
 def attach_interface(tx: Tx, server_id: str, by: By, wish: Mapping[str, Any]) -> str:
     """Begin to give the server a port: {"uuid"} of a network or {"port"}, perhaps "fixed_ip", "tag"; the
     move's id. Raises as `begin` does; `Malformed` for a port that the server has."""
-    server = hold(tx, server_id, by)
+    server = hold_in_turn(tx, server_id, by, "attach-interface")
     interfaces.attachable(server, wish.get("port"))
     home = ready(tx, server, BEGINNINGS["attach-interface"])
     return begin_at(tx, server, home, by, BEGINNINGS["attach-interface"], {"interface": dict(wish)})
@@ -193,7 +195,7 @@ def attach_interface(tx: Tx, server_id: str, by: By, wish: Mapping[str, Any]) ->
 def detach_interface(tx: Tx, server_id: str, by: By, port_id: str) -> str:
     """Begin to take a port from the server; the move's id. Raises as `begin` does; `NotFound` for a port
     that the server has not got."""
-    server = hold(tx, server_id, by)
+    server = hold_in_turn(tx, server_id, by, "detach-interface")
     port = interfaces.detachable(server, port_id)
     home = ready(tx, server, BEGINNINGS["detach-interface"])
     return begin_at(tx, server, home, by, BEGINNINGS["detach-interface"], {"port": dict(port)})
@@ -204,6 +206,16 @@ def hold(tx: Tx, server_id: str, by: By) -> Mapping[str, Any]:
     server = servers.hold(tx, server_id)
     if server["locked"] and not by.is_admin:
         raise WrongState(f"Instance {server_id} is locked")
+    return server
+
+
+def hold_in_turn(tx: Tx, server_id: str, by: By, kind: str) -> Mapping[str, Any]:
+    """The same for one of the `ATTACHMENTS`. Raises `WrongState` to `wait` for while another is under way:
+    what the server has is known when that has ended."""
+    server = hold(tx, server_id, by)
+    move = moves.unfinished(tx, server_id)
+    if move is not None and move["kind"] in ATTACHMENTS and move["state"] in moves.WORKED_ON:
+        raise WrongState(cannot(BEGINNINGS[kind].api, server, move), wait=True)
     return server
 
 

@@ -196,6 +196,7 @@ def _end(
         _end_abort(tx, scene, abort, too_late=not failed)
     if scene.move["group_move_id"]:
         announce(tx, group_moves.TOPIC)
+    announce(tx, f"server:{scene.server['id']}")
     there = scene.move["source_id"] if failed else columns.get("target_id", scene.move["target_id"])
     return Outcome(state, host=scene.host_name(there or scene.move["source_id"]))
 
