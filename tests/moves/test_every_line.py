@@ -114,7 +114,7 @@ def arrived(scene: Scene) -> bool:
     if scene.play.playbook == "delete":
         assert shown.status == "DELETED"
         left = [world.rows(name) for name in ("claim", "seat", "network_port", "volume_attachment")]
-        assert left == [[], [], [], [], []]
+        assert left == [[], [], [], []]
         assert not any(world.ground.states(name) for name in world.agents)
         assert [row["status"] for row in world.rows("volume") if row["move_id"]] == ["deleted"]
         return True
