@@ -64,6 +64,12 @@ def test_of_many_names_at_once_one_is_the_machine(store: Store) -> None:
     assert [each for each in store.read_now(audit) if each.promise == "M1"] == []
 
 
+# As it was written at that revision.
+CLAIM = """
+    INSERT INTO claim (id, server_id, host_id, host_epoch, role, rule)
+    VALUES ('c', 's', :host, 0, 'home', 'none')"""
+
+
 def test_an_upgrade_leaves_each_machine_the_name_that_has_its_servers(bare_url: str) -> None:
     with engines.connected(bare_url) as connection:
         config = database.migrations()
@@ -73,7 +79,7 @@ def test_an_upgrade_leaves_each_machine_the_name_that_has_its_servers(bare_url: 
     store = Store(bare_url)
     old = store.write_now(register, "old")
     store.write_now(add_server, "s")
-    store.write_now(claim, "s", old.id)
+    store.write_now(lambda tx: tx.execute(text(CLAIM), {"host": old.id}))
     store.write_now(partial(register, key="another"), "new")
     store.write_now(lambda tx: tx.execute(text("UPDATE host SET agent_key = 'machine'")))
     upgrade(bare_url)
