@@ -12,6 +12,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,9 +20,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, event, select, text
 
+from berthold.clock import SeededClock
 from berthold.database import metadata
 from berthold.errors import Failure, Refused
-from berthold.lab.turns import called
+from berthold.lab import engines
+from berthold.lab.turns import LabStore, called
 from berthold.lab.world import World
 from berthold.ledger import claims, hosts, inventories, moves, queue, schema, servers
 from berthold.ledger.store import Store, Tx, announce
@@ -65,9 +68,19 @@ def at_place(world: World, server: str, lease: moves.Lease) -> Stage:
     return Stage(world, lease, want, free, seen)
 
 
+@pytest.fixture(scope="module")
+def store_that_stays(postgresql: engines.PostgreSQL) -> Iterator[LabStore]:
+    """One database for world after world, with connections that know it."""
+    url = postgresql.lend()
+    with closing(LabStore(SeededClock(0), url)) as store:
+        store.make(metadata)
+        yield store
+    postgresql.back(url)
+
+
 @pytest.fixture
-def world(postgresql_url: str) -> Iterator[World]:
-    world = World(hosts=3, url=postgresql_url)
+def world(store_that_stays: LabStore) -> Iterator[World]:
+    world = World(hosts=3, store=store_that_stays)
     yield world
     world.close()
 
@@ -336,14 +349,14 @@ def test_room_that_somebody_waits_for_is_left_by_the_patient_only(world: World, 
     assert granted != patient
 
 
-def told_while_it_waits(stage: Stage, url: str, holds: Callable[..., object], change: Change) -> list[object]:
+def told_while_it_waits(stage: Stage, holds: Callable[..., object], change: Change) -> list[object]:
     """What the call says that waits for its host while that is held, and something changes meanwhile."""
     plain = twin.claiming(stage.world.store, stage.lease, stage.want, stage.seen, stage.host_name)
     assert plain is not None
     told: list[object] = []
     store = stage.world.store
     call = threading.Thread(target=lambda: told.append(store.call_now(plain.statement, plain.values)))
-    with processes(url, 2) as (giver, watcher):
+    with processes(store.url, 2) as (giver, watcher):
         holding = Actor(giver, _holding, holds, stage.want.host_id, stop="SELECT 'held'").reached()
         call.start()
         while not watcher.read_now(_waiting_calls):
@@ -364,31 +377,27 @@ def _shrink(tx: Tx, host_id: str) -> None:
     inventories.set_inventory(tx, host_id, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 1}})
 
 
-def test_who_begins_to_wait_while_the_call_waits_for_the_host_goes_first(
-    world: World, postgresql_url: str
-) -> None:
+def test_who_begins_to_wait_while_the_call_waits_for_the_host_goes_first(world: World) -> None:
     """M7: the host is held by whoever gives it back; who came first stands in the queue by then."""
     stage = staged(world, world.group("anti-affinity"))
-    assert told_while_it_waits(stage, postgresql_url, hosts.lock, _wait_for_it) == [False]
+    assert told_while_it_waits(stage, hosts.lock, _wait_for_it) == [False]
 
 
 @pytest.mark.parametrize("holds", [hosts.fence, _shrink])
 def test_what_befalls_the_host_while_the_call_waits_for_it_is_seen(
-    world: World, postgresql_url: str, holds: Callable[..., object]
+    world: World, holds: Callable[..., object]
 ) -> None:
     """M5 and C1."""
     stage = staged(world, world.group("anti-affinity"))
-    assert told_while_it_waits(stage, postgresql_url, holds, lambda stage: None) == [False]
+    assert told_while_it_waits(stage, holds, lambda stage: None) == [False]
     assert world.move(stage.lease.move_id)["line"] == 0
 
 
-def test_a_group_that_is_deleted_while_the_call_waits_for_the_host_binds_nobody(
-    world: World, postgresql_url: str
-) -> None:
+def test_a_group_that_is_deleted_while_the_call_waits_for_the_host_binds_nobody(world: World) -> None:
     """G4: rule and group were looked at before the host was held; the foreign keys say that they are old,
     and the call is begun anew."""
     stage = staged(world, world.group("anti-affinity"))
-    assert told_while_it_waits(stage, postgresql_url, hosts.lock, _delete_group) == [True]
+    assert told_while_it_waits(stage, hosts.lock, _delete_group) == [True]
     assert {(claim["rule"], claim["domain"]) for claim in world.rows("claim")} == {("none", None)}
     assert world.store.retries == 1
     assert world.problems() == []

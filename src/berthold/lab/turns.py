@@ -100,7 +100,7 @@ class LabStore(Store):
         assert isinstance(self.database, OnServer)
         self.clock, self.settings, self.bus = clock, settings, Bus()
         self._about = {"clock": clock, "settings": settings}
-        self.switching = False
+        self.switching, self.retries = False, 0
         self.database.empty()
 
     async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
