@@ -156,6 +156,8 @@ EVENTS = {
     "backup": ["compute_backup_instance"],
     "attach-volume": ["compute_attach_volume"],
     "detach-volume": ["compute_detach_volume"],
+    "attach-volume-offloaded": ["compute_attach_volume"],
+    "detach-volume-offloaded": ["compute_detach_volume"],
     "attach-interface": ["compute_attach_interface"],
     "detach-interface": ["compute_detach_interface"],
     # Of a whole group each member tells what it does, and nobody schedules it.

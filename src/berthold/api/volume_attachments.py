@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from berthold.api.call import Call
+from berthold.api.microversions import Version
 from berthold.api.schemas.volume_attachments import AttachmentChange, NewAttachment
 from berthold.api.servers import by, unlocked
 from berthold.api.views.fields import Field, column, render, render_all
@@ -17,6 +18,7 @@ from berthold.ledger.store import Tx
 from berthold.moves import begin
 from berthold.moves.in_turn import in_turn
 
+FOR_SHELVED = Version(2, 20)
 SWAP = "os_compute_api:os-volumes-attachments:swap"
 QUERY = frozenset({"limit", "offset"})
 Record = Mapping[str, Any]
@@ -81,8 +83,16 @@ async def _ask(call: Call, server_id: str) -> dict[str, Any]:
 
 def _attach(tx: Tx, call: Call, server_id: str, wish: NewAttachment) -> Record:
     unlocked(tx, call, server_id)
-    more = {"delete_on_termination": wish.delete_on_termination, "tag": wish.tag}
-    return begin.attach_volume(tx, server_id, by(call), wish.volume_id, device=wish.device, **more)
+    return begin.attach_volume(
+        tx,
+        server_id,
+        by(call),
+        wish.volume_id,
+        device=wish.device,
+        on_shelf=call.version >= FOR_SHELVED,
+        delete_on_termination=wish.delete_on_termination,
+        tag=wish.tag,
+    )
 
 
 async def detach(call: Call, server_id: str, volume_id: str) -> None:
@@ -93,7 +103,7 @@ async def detach(call: Call, server_id: str, volume_id: str) -> None:
 
 def _detach(tx: Tx, call: Call, server_id: str, volume_id: str) -> None:
     unlocked(tx, call, server_id)
-    begin.detach_volume(tx, server_id, by(call), volume_id)
+    begin.detach_volume(tx, server_id, by(call), volume_id, on_shelf=call.version >= FOR_SHELVED)
 
 
 async def update(call: Call, server_id: str, volume_id: str) -> None:

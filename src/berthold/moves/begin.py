@@ -69,6 +69,8 @@ class Beginning:
 ACTIVE, STOPPED, PAUSED = frozenset({"active"}), frozenset({"stopped"}), frozenset({"paused"})
 ERROR = frozenset({"error"})
 AT_HOME = ACTIVE | STOPPED | PAUSED
+OFFLOADED = "shelved_offloaded"
+ON_SHELF = frozenset({"shelved", OFFLOADED})
 # They come one after another (`moves/in_turn.py`).
 ATTACHMENTS = frozenset({"attach-volume", "detach-volume", "attach-interface", "detach-interface"})
 
@@ -93,8 +95,8 @@ BEGINNINGS: Mapping[str, Beginning] = {
         Beginning("backup", "backup", "createBackup", "createBackup", AT_HOME | {"suspended"}),
         Beginning("soft-delete", "soft-delete", "delete", "delete", AT_HOME | {"suspended"} | ERROR),
         Beginning("restore", "restore", "restore", "restore", frozenset({"soft-deleted"})),
-        Beginning("attach-volume", "attach-volume", "attach_volume", "attach_volume", AT_HOME),
-        Beginning("detach-volume", "detach-volume", "detach_volume", "detach_volume", AT_HOME),
+        Beginning("attach-volume", "attach-volume", "attach_volume", "attach_volume", AT_HOME | ON_SHELF),
+        Beginning("detach-volume", "detach-volume", "detach_volume", "detach_volume", AT_HOME | ON_SHELF),
         Beginning("attach-interface", "attach-interface", "attach_interface", "attach_interface", AT_HOME),
         Beginning("detach-interface", "detach-interface", "detach_interface", "detach_interface", AT_HOME),
     )
@@ -162,25 +164,48 @@ def begin(tx: Tx, kind: str, server_id: str, by: By, wish: Mapping[str, Any]) ->
 
 
 def attach_volume(
-    tx: Tx, /, server_id: str, by: By, volume_id: str, *, device: str | None = None, **more: Any
+    tx: Tx,
+    /,
+    server_id: str,
+    by: By,
+    volume_id: str,
+    *,
+    device: str | None = None,
+    on_shelf: bool = True,
+    **more: Any,
 ) -> Mapping[str, Any]:
-    """Begin to give the server a volume; {"volume_id", "device", …} as it will be. `more`:
-    delete_on_termination, tag. Raises as `begin` does; `Malformed` for a volume that the server has."""
+    """Begin to give the server a volume; {"volume_id", "device", …} as it will be. `on_shelf`: also one that
+    is shelved. `more`: delete_on_termination, tag. Raises as `begin` does; `Malformed` for a volume that
+    the server has."""
     server = hold_in_turn(tx, server_id, by, "attach-volume")
-    home = ready(tx, server, BEGINNINGS["attach-volume"])
+    beginning, home = _of_volumes(tx, server, "attach-volume", on_shelf)
     named = volumes.attachable(server, volume_id, device)
     volume = {"volume_id": volume_id, "device": named, "boot_index": None, **more}
-    begin_at(tx, server, home, by, BEGINNINGS["attach-volume"], {"volume": volume})
+    begin_at(tx, server, home, by, beginning, {"volume": volume})
     return volume
 
 
-def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str) -> None:
-    """Begin to take a volume from the server. Raises as `begin` does; `NotFound` for a volume that the
-    server has not got, `Malformed` for the one it boots from."""
+def detach_volume(tx: Tx, server_id: str, by: By, volume_id: str, *, on_shelf: bool = True) -> None:
+    """Begin to take a volume from the server, with `on_shelf` also from one that is shelved. Raises as
+    `begin` does; `NotFound` for a volume that the server has not got, `Malformed` for the one it boots
+    from."""
     server = hold_in_turn(tx, server_id, by, "detach-volume")
     volume = volumes.detachable(server, volume_id)
-    home = ready(tx, server, BEGINNINGS["detach-volume"])
-    begin_at(tx, server, home, by, BEGINNINGS["detach-volume"], {"volume": dict(volume)})
+    beginning, home = _of_volumes(tx, server, "detach-volume", on_shelf)
+    begin_at(tx, server, home, by, beginning, {"volume": dict(volume)})
+
+
+def _of_volumes(
+    tx: Tx, server: Mapping[str, Any], kind: str, on_shelf: bool
+) -> tuple[Beginning, claims.Claim | None]:
+    """How a server gets or loses a volume, and its home if it has one."""
+    beginning = BEGINNINGS[kind]
+    if not on_shelf:
+        beginning = replace(beginning, conditions=beginning.conditions - ON_SHELF)
+    if server["condition"] != OFFLOADED:
+        return beginning, ready(tx, server, beginning)
+    at_rest(tx, server, beginning)
+    return replace(beginning, playbook=f"{kind}-offloaded"), None
 
 
 def attach_interface(tx: Tx, server_id: str, by: By, wish: Mapping[str, Any]) -> str:
@@ -221,14 +246,19 @@ def hold_in_turn(tx: Tx, server_id: str, by: By, kind: str) -> Mapping[str, Any]
 
 def ready(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> claims.Claim:
     """The home of a server that can do this now. Raises `WrongState`."""
-    move = moves.unfinished(tx, server["id"])
-    if move is not None or server["condition"] not in beginning.conditions:
-        raise WrongState(cannot(beginning.api, server, move))
+    at_rest(tx, server, beginning)
     home = claims.home_of(tx, server["id"])
     if home is None:
         # Only a server in error can be without one: it was never built.
         raise WrongState(f"Cannot '{beginning.api}' instance {server['id']}: it is on no host")
     return home
+
+
+def at_rest(tx: Tx, server: Mapping[str, Any], beginning: Beginning) -> None:
+    """Raise `WrongState` for a server that is on the move, or not in a condition to do this."""
+    move = moves.unfinished(tx, server["id"])
+    if move is not None or server["condition"] not in beginning.conditions:
+        raise WrongState(cannot(beginning.api, server, move))
 
 
 def begin_at(

@@ -33,7 +33,12 @@ from berthold.moves.resize import CONFIRM_RESIZE, RESIZE, REVERT_RESIZE
 from berthold.moves.shelve import OFFLOAD, SHELVE, SHELVE_AND_OFFLOAD, UNSHELVE, UNSHELVE_AT_HOME
 from berthold.moves.snapshot import BACKUP, SNAPSHOT, SNAPSHOT_OF_VOLUMES
 from berthold.moves.soft_delete import CONFIRM_AND_SOFT_DELETE, RESTORE, SOFT_DELETE
-from berthold.moves.volumes import ATTACH_VOLUME, DETACH_VOLUME
+from berthold.moves.volumes import (
+    ATTACH_VOLUME,
+    ATTACH_VOLUME_OFFLOADED,
+    DETACH_VOLUME,
+    DETACH_VOLUME_OFFLOADED,
+)
 
 PLAYBOOKS: Mapping[str, Playbook] = {
     book.name: book
@@ -74,7 +79,9 @@ PLAYBOOKS: Mapping[str, Playbook] = {
         SNAPSHOT_OF_VOLUMES,
         BACKUP,
         ATTACH_VOLUME,
+        ATTACH_VOLUME_OFFLOADED,
         DETACH_VOLUME,
+        DETACH_VOLUME_OFFLOADED,
         ATTACH_INTERFACE,
         DETACH_INTERFACE,
     )

@@ -5,6 +5,8 @@
                   └──── undo ─────┴── undo ─╨─ the guest has it
     detach:  detach from guest ══ give volume back ─ forget volume
 
+Of a server that is shelved and offloaded there is no guest to ask; its next one has what is noted.
+
 The device's name is chosen in the transaction that begins the move and holds the server's
 row, and a server has one unfinished move (M3): two racers never get one name.
 """
@@ -119,6 +121,19 @@ ATTACH_VOLUME = Playbook(
     Write("note volume", note),
 )
 
+ATTACH_VOLUME_OFFLOADED = Playbook(
+    "attach-volume-offloaded",
+    Call(
+        "take volume",
+        take,
+        undo=take_back,
+        then=lambda tx, scene, made: {"attached": made},
+        event="compute_attach_volume",
+    ),
+    PointOfNoReturn("the volume is the server's, and no guest need be asked"),
+    Write("note volume", note),
+)
+
 DETACH_VOLUME = Playbook(
     "detach-volume",
     Ask(
@@ -129,5 +144,12 @@ DETACH_VOLUME = Playbook(
     ),
     PointOfNoReturn("the guest has let go of the volume"),
     Call("give volume back", give_back),
+    Write("forget volume", forget),
+)
+
+DETACH_VOLUME_OFFLOADED = Playbook(
+    "detach-volume-offloaded",
+    PointOfNoReturn("no guest has the volume"),
+    Call("give volume back", give_back, event="compute_detach_volume"),
     Write("forget volume", forget),
 )
