@@ -3,7 +3,8 @@
 A claim here is the transaction that a move's `Place` line ends in: a member of an
 anti-affinity group takes a seat and three resource classes of a host, the move goes on to
 its next line, which asks the host's agent; event and history are written. It is called as
-the runner calls it, by 32 threads in four processes.
+the runner calls it: in each of four processes eight moves await theirs on one event loop,
+and those that wait share a transaction (decisions/0011).
 
 `pgbench -N` is the yardstick for claims that are spread over all hosts (one update, one
 select, one insert); for claims that all want one host, an update of one single row.
@@ -11,15 +12,16 @@ select, one insert); for claims that all want one host, an update of one single 
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import math
 import multiprocessing
 import os
 import re
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.synchronize import Barrier
@@ -51,14 +53,14 @@ class Size:
 
     seconds: float = 3.0
     processes: int = 4
-    threads: int = 8
+    moves: int = 8  # under way at once, in each process
     hosts: int = 1_000
-    stock: int = 2_500
+    stock: int = 3_000
     scale: int = 10
 
     @property
     def clients(self) -> int:
-        return self.processes * self.threads
+        return self.processes * self.moves
 
 
 def measure(size: Size | None = None) -> list[Figure]:
@@ -70,11 +72,11 @@ def measure(size: Size | None = None) -> list[Figure]:
         pgbench = partial(_pgbench, server, bench_url, size)
         pgbench("-i", "-q", "-s", str(size.scale))
         plain = pgbench("-N")
-        spread = _claims(server, size, hosts=size.hosts)
+        spread, together = _claims(server, size, hosts=size.hosts)
         plain = (plain + pgbench("-N")) / 2
-        steps = _claims(server, size, hosts=size.hosts, by_steps=True)
+        steps, _ = _claims(server, size, hosts=size.hosts, by_steps=True)
         one_row = pgbench("-n", script="UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;")
-        one_host = _claims(server, size, hosts=1)
+        one_host, one_together = _claims(server, size, hosts=1)
         settings = (f"{name} {server.ask(f'SHOW {name}')}" for name in ("fsync", "synchronous_commit"))
         return [
             Figure("PostgreSQL", server.version),
@@ -82,11 +84,13 @@ def measure(size: Size | None = None) -> list[Figure]:
             Figure("pgbench -N", plain, "/s"),
             Figure(f"claims on {size.hosts:,} hosts", spread, "/s"),
             Figure("… over pgbench -N", spread / plain, at_least=AIM_SPREAD),
+            Figure("… of one transaction", together),
             Figure("… taken step by step", steps, "/s"),
             Figure("… over pgbench -N", steps / plain),
             Figure("pgbench, one row", one_row, "/s"),
             Figure("claims on one host", one_host, "/s"),
             Figure("… over pgbench, one row", one_host / one_row, at_least=AIM_ONE_HOST),
+            Figure("… of one transaction", one_together),
         ]
     finally:
         server.stop()
@@ -117,8 +121,11 @@ def _pgbench(server: engines.PostgreSQL, url: str, size: Size, *options: str, sc
     return float(found[1]) if found else 0.0
 
 
-def _claims(server: engines.PostgreSQL, size: Size, hosts: int, by_steps: bool = False) -> float:
-    """Claims per second by `size.clients` clients. Afterwards every promise must hold."""
+def _claims(
+    server: engines.PostgreSQL, size: Size, hosts: int, by_steps: bool = False
+) -> tuple[float, float]:
+    """Claims per second by `size.clients` clients, and how many of them one transaction took. Afterwards
+    every promise must hold."""
     url = server.lend()
     try:
         store = Store(url)
@@ -126,21 +133,33 @@ def _claims(server: engines.PostgreSQL, size: Size, hosts: int, by_steps: bool =
         # As a database is that has been used for a minute.
         store.write_now(lambda tx: tx.execute(text("ANALYZE")))
         server.ask("CHECKPOINT")
-        rate = _race(url, jobs, size, by_steps)
+        found = _race(url, jobs, size, by_steps)
         broken = store.read_now(audit.audit)
         assert not broken, broken[:3]
         store.close()
-        return rate
+        return found
     finally:
         server.back(url)
 
 
-def _race(url: str, jobs: Sequence[Job], size: Size, by_steps: bool) -> float:
+def _race(url: str, jobs: Sequence[Job], size: Size, by_steps: bool) -> tuple[float, float]:
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(size.processes)
     with context.Pool(size.processes, initializer=_meet_at, initargs=(barrier,)) as pool:
         work = partial(_client, url, size, by_steps)
-        return sum(pool.map(work, [jobs[n :: size.processes] for n in range(size.processes)], chunksize=1))
+        found = pool.map(work, [jobs[n :: size.processes] for n in range(size.processes)], chunksize=1)
+    done = sum(each.done for each in found)
+    transactions = done if by_steps else sum(each.transactions for each in found)
+    return sum(each.done / each.seconds for each in found), done / transactions
+
+
+@dataclass(frozen=True)
+class Done:
+    """What one process did."""
+
+    done: int
+    seconds: float
+    transactions: int
 
 
 MEETING: list[Barrier] = []
@@ -150,45 +169,35 @@ def _meet_at(barrier: Barrier) -> None:
     MEETING.append(barrier)
 
 
-def _client(url: str, size: Size, by_steps: bool, jobs: Sequence[Job]) -> float:
-    """One process: its claims per second, once all processes are ready."""
-    store = Store(url)
-    shares = [jobs[n :: size.threads] for n in range(size.threads)]
+def _client(url: str, size: Size, by_steps: bool, jobs: Sequence[Job]) -> Done:
+    """One process, once all processes are ready."""
     gc.freeze()  # what is made ready is the bench's own: no conductor holds thousands of moves
+    return asyncio.run(_run(Store(url), size, by_steps, jobs))
+
+
+async def _run(store: Store, size: Size, by_steps: bool, jobs: Sequence[Job]) -> Done:
+    shares = [jobs[n :: size.moves] for n in range(size.moves)]
     # Connections are opened and statements prepared before the clock starts.
-    _together([partial(_take, store, share[:1], by_steps) for share in shares])
-    done = [0] * size.threads
+    await asyncio.gather(*(_take(store, share[:1], by_steps) for share in shares))
     MEETING[0].wait(LONG_S)
-    begun = time.perf_counter()
+    transactions, begun = store.calls.transactions, time.perf_counter()
     until = begun + size.seconds
-
-    def work(n: int) -> None:
-        for job in shares[n][1:]:
-            if time.perf_counter() > until:
-                break
-            _take(store, [job], by_steps)
-            done[n] += 1
-
-    _together([partial(work, n) for n in range(size.threads)])
+    done = await asyncio.gather(*(_take(store, share[1:], by_steps, until) for share in shares))
     took = time.perf_counter() - begun
     store.close()
-    return sum(done) / took
+    return Done(sum(done), took, store.calls.transactions - transactions)
 
 
-def _take(store: Store, jobs: Sequence[Job], by_steps: bool) -> None:
-    for job in jobs:
+async def _take(store: Store, jobs: Sequence[Job], by_steps: bool, until: float = math.inf) -> int:
+    """Take these claims one after another, as long as there is time; how many were taken."""
+    for number, job in enumerate(jobs):
+        if time.perf_counter() > until:
+            return number
         if by_steps:
-            store.write_now(turns.place_line, job.lease, job.want)
+            await store.write(turns.place_line, job.lease, job.want)
         else:
             plain = twin.claiming(store, job.lease, job.want, job.seen, job.host_name)
             assert plain
-            assert store.call_now(plain.statement, plain.values), "a claim was declined"
+            assert await store.call(plain.statement, plain.values, twin.SHARING), "a claim was declined"
             store.bus.tell(plain.topics)
-
-
-def _together(works: Sequence[Callable[[], None]]) -> None:
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    return len(jobs)

@@ -23,8 +23,9 @@ MEMBERS = 4  # of a group, where there are hosts enough
 FLAVOR = {"vcpus": 1, "ram": 512, "disk": 1}
 WANTED = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
 TAKEN = claims.columns_of(WANTED) or {}
-ROOM = 1_000_000
+ROOM = 1_000_000_000  # for all of them on one host
 NO_LIMIT = Settings(quota_instances=-1, quota_cores=-1, quota_ram=-1, quota_server_groups=-1)
+ROWS_AT_ONCE = 5_000
 THEN = {"created_at": 1.0, "updated_at": 1.0}
 
 
@@ -42,11 +43,12 @@ def prepare(store: Store, *, hosts: int, claims: int) -> list[Job]:
     """So many claims to take on so many hosts. If all want one host, each is of a group of its own."""
     stock = _stock(hosts, claims)
     store.write_now(stock.charge)
-    # A transaction for each table: to make thousands of rows takes longer than one may stand still.
+    # Transactions of a few rows: to make thousands of rows takes longer than one may stand still.
     for table in metadata.sorted_tables:
-        if rows := stock.rows[table.name]:
-            store.write_now(_insert, table, rows)
-    return store.read_now(_jobs, stock)
+        rows = stock.rows[table.name]
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            store.write_now(_insert, table, rows[first : first + ROWS_AT_ONCE])
+    return _jobs(store, stock)
 
 
 def _stock(hosts: int, count: int) -> Stock:
@@ -68,12 +70,13 @@ def _insert(tx: Tx, table: Table, rows: list[dict[str, Any]]) -> None:
     tx.execute(table.insert(), rows)
 
 
-def _jobs(tx: Tx, stock: Stock) -> list[Job]:
+def _by_id(tx: Tx, table: Table) -> dict[str, dict[str, Any]]:
+    return {row["id"]: dict(row) for row in tx.execute(table.select()).mappings()}
+
+
+def _jobs(store: Store, stock: Stock) -> list[Job]:
     """As `sight.look` shows each move to its runner, but read all at once."""
-    found = {
-        table.name: {row["id"]: dict(row) for row in tx.execute(table.select()).mappings()}
-        for table in (schema.move, schema.server)
-    }
+    found = {table.name: store.read_now(_by_id, table) for table in (schema.move, schema.server)}
     homes = {row["server_id"]: row for row in stock.rows["claim"]}
     jobs = []
     for lease, want in stock.wants:

@@ -30,9 +30,9 @@ from berthold.ledger.store import Store, Tx
 @pytest.fixture
 def store(postgresql_url: str) -> Iterator[Store]:
     store = Store(postgresql_url)
-    store.write_now(lambda tx: tx.execute(text("CREATE TABLE tally (n INTEGER)")))
+    store.write_now(lambda tx: tx.execute(text("CREATE TABLE counted (n INTEGER)")))
     yield store
-    store.write_now(lambda tx: tx.execute(text("DROP TABLE tally")))
+    store.write_now(lambda tx: tx.execute(text("DROP TABLE counted")))
     store.close()
 
 
@@ -48,7 +48,7 @@ def pid_of(tx: Connection) -> int:
 
 
 def tally(store: Store) -> int:
-    return store.read_now(lambda tx: int(tx.execute(text("SELECT count(*) FROM tally")).scalar_one()))
+    return store.read_now(lambda tx: int(tx.execute(text("SELECT count(*) FROM counted")).scalar_one()))
 
 
 def test_a_connection_lost_before_the_commit_costs_a_second_try_and_nothing_else(store: Store) -> None:
@@ -57,7 +57,7 @@ def test_a_connection_lost_before_the_commit_costs_a_second_try_and_nothing_else
     def count_up(tx: Tx) -> None:
         nonlocal tries
         tries += 1
-        tx.execute(text("INSERT INTO tally VALUES (1)"))
+        tx.execute(text("INSERT INTO counted VALUES (1)"))
         if tries == 1:
             kill(store, pid_of(tx))
             tx.execute(text("SELECT 1"))
@@ -72,7 +72,7 @@ def test_a_server_that_takes_no_writes_just_now_is_waited_for(store: Store) -> N
 
     def write(tx: Tx) -> None:
         tx.execute(text("SET TRANSACTION READ ONLY"))
-        tx.execute(text("INSERT INTO tally VALUES (1)"))
+        tx.execute(text("INSERT INTO counted VALUES (1)"))
 
     with pytest.raises(Unavailable):
         store.write_now(write)
@@ -86,7 +86,7 @@ def test_a_connection_lost_in_the_commit_is_told_and_not_tried_again(store: Stor
     def count_up(tx: Tx) -> None:
         nonlocal tries
         tries += 1
-        tx.execute(text("INSERT INTO tally VALUES (1)"))
+        tx.execute(text("INSERT INTO counted VALUES (1)"))
         tx.info["pid"] = pid_of(tx)
 
     @event.listens_for(store.writer, "commit")
@@ -108,7 +108,7 @@ def test_a_read_whose_connection_is_lost_is_simply_read_again(store: Store) -> N
         tries += 1
         if tries == 1:
             kill(store, pid_of(tx))
-        return int(tx.execute(text("SELECT count(*) FROM tally")).scalar_one())
+        return int(tx.execute(text("SELECT count(*) FROM counted")).scalar_one())
 
     assert store.read_now(look) == 0
     assert tries == 2
@@ -120,7 +120,7 @@ def test_a_read_whose_connection_is_lost_is_simply_read_again(store: Store) -> N
 COUNT_UP = """
 CREATE FUNCTION count_up(me bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO tally VALUES (me);
+    INSERT INTO counted VALUES (me);
     IF me < 0 THEN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); END IF;
     RETURN me;
 END $$

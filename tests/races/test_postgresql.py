@@ -212,7 +212,7 @@ def as_far_as_they_can(others: list[Running], gate: Gate, held: bool) -> None:
         going[0].join(TICK_S)
 
 
-async def at_once(store: LabStore, statement: Statement, values: Mapping[str, Any]) -> Any:
+async def at_once(store: LabStore, statement: Statement, values: Mapping[str, Any], _: object) -> Any:
     """The plain claim as the product takes it, in a transaction that nobody sees begin or end."""
     racer = this_racer()
     if racer:

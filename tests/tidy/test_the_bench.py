@@ -18,7 +18,7 @@ def results(figures: list[Figure]) -> dict[str, float]:
 
 
 def test_claims_are_taken_and_compared_with_pgbench() -> None:
-    size = claiming.Size(seconds=0.2, processes=2, threads=1, hosts=20, stock=100, scale=1)
+    size = claiming.Size(seconds=0.2, processes=2, moves=2, hosts=20, stock=100, scale=1)
     found = results(claiming.measure(size))
     assert found["claims on 20 hosts"] > 0
     assert found["claims on one host"] > 0

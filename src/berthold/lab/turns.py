@@ -16,6 +16,7 @@ from berthold.clock import Clock
 from berthold.database import metadata
 from berthold.lab.databases import CLOCK, Database, InFile, InMemory, OnServer, tell_time
 from berthold.ledger.bus import Bus
+from berthold.ledger.calls import Sharing
 from berthold.ledger.store import Statement, Store, Tx
 from berthold.settings import Settings
 
@@ -103,7 +104,9 @@ class LabStore(Store):
         self.switching, self.retries = False, 0
         self.database.empty()
 
-    async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
+    async def call(
+        self, statement: Statement, values: Mapping[str, Any], sharing: Sharing | None = None
+    ) -> Any:
         """In a transaction like any other, so that it is a turn like any other."""
         return await self.write(called, statement, values)
 

@@ -32,6 +32,7 @@ from berthold.clock import Clock, SystemClock
 from berthold.errors import Unavailable
 from berthold.ledger import calls
 from berthold.ledger.bus import Bus
+from berthold.ledger.calls import AT_ONCE, Calls, Lost, Sharing
 from berthold.ledger.group_commit import GroupCommit
 from berthold.ledger.shared_reads import SHARED, SharedReads
 from berthold.ledger.verdicts import Again, may_retry, told
@@ -80,6 +81,7 @@ class Store:
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
         self.retries = 0
+        self.calls = Calls(self.writer)
         self._about = {"clock": self.clock, "settings": self.settings, SHARED: False}
         self._writers = ThreadPoolExecutor(POSTGRESQL_CONNECTIONS, "write")
         self._readers = ThreadPoolExecutor(POSTGRESQL_READERS, "read")
@@ -155,20 +157,25 @@ class Store:
                     raise told(error) from error
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def call(self, statement: Statement, values: Mapping[str, Any]) -> Any:
+    async def call(
+        self, statement: Statement, values: Mapping[str, Any], sharing: Sharing | None = None
+    ) -> Any:
         """Run one statement that is a transaction of its own, in one round trip; its first value.
 
-        PostgreSQL only. It is begun anew as `write` begins anew; once it may have been done, never.
+        PostgreSQL only. Those that wait may share one (`sharing`), and each is answered for itself.
+        It is begun anew as `write` begins anew; once it may have been done, never.
         """
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writers, self.call_now, statement, values)
+        return await self._call(statement, values, sharing)
 
     def call_now(self, statement: Statement, values: Mapping[str, Any]) -> Any:
-        """`call`, in the caller's own thread."""
+        """`call`, in the caller's own thread, which runs no event loop."""
+        return asyncio.run(self._call(statement, values, None))
+
+    async def _call(self, statement: Statement, values: Mapping[str, Any], sharing: Sharing | None) -> Any:
         for left in reversed(range(TRIES)):
             try:
-                return calls.call(self.writer, statement, values)
-            except calls.Lost as error:
+                return await self.calls.run(statement, values, sharing)
+            except Lost as error:
                 raise Unavailable(LOST) from error
             except DBAPIError as error:
                 if not may_retry(error):
@@ -298,7 +305,8 @@ def _postgresql(url: str) -> Engine:
         url,
         isolation_level="READ COMMITTED",
         pool_size=POSTGRESQL_CONNECTIONS,
-        max_overflow=POSTGRESQL_CONNECTIONS,
+        max_overflow=POSTGRESQL_READERS + AT_ONCE,
+        pool_use_lifo=True,  # what was used last is warm
         pool_pre_ping=False,
         hide_parameters=True,
         json_deserializer=msgspec.json.decode,

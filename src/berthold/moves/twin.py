@@ -2,8 +2,8 @@
 
 The steps are some two dozen statements, and on PostgreSQL it is their number that makes the
 claim slow. The plain claim is written by the function `place_4` (migrations/place_4.sql), in one
-statement that is a transaction of its own. All that does not depend on what is locked is worked
-out here, from the move as its runner saw it: its next line, the ask of that line.
+statement, with nothing else but such calls in its transaction (`SHARING`). All that does not depend
+on what is locked is worked out here, from the move as its runner saw it: its next line, the ask of that line.
 
 The function grants or declines, it never refuses. It declines what is not plain, what was
 changed since it was seen, and what a promise forbids, and has written nothing then; the
@@ -22,7 +22,8 @@ from sqlalchemy import JSON, BigInteger, Boolean, Double, Text, bindparam, cast,
 from sqlalchemy.types import TypeEngine
 
 from berthold.clock import Clock
-from berthold.ledger import claims, moves, queue, seats
+from berthold.ledger import claims, moves, queue, schema, seats
+from berthold.ledger.calls import Sharing
 from berthold.ledger.store import Statement, Store
 from berthold.moves import turns
 from berthold.moves.outcome import LOOK_AGAIN_S, Outcome
@@ -69,6 +70,11 @@ def _given(name: str, kind: TypeEngine[Any]) -> Any:
 
 PLACE = select(func.place_4(*(_given(name, kind) for name, kind in GIVEN.items()), type_=Boolean))
 
+# Claims that wait may share a transaction. Locks in the order of the steps: moves, then hosts by id.
+SHARING = Sharing(
+    select(schema.move.c.id).where(schema.move.c.id == bindparam("move")).with_for_update(), "move", "host"
+)
+
 
 @dataclass(frozen=True)
 class Claiming:
@@ -83,7 +89,7 @@ class Claiming:
 async def place(store: Store, lease: moves.Lease, want: claims.Want, seen: Scene, host_name: str) -> Outcome:
     """`turns.place_line`, at once where that can be. `seen`: the move as its runner saw it."""
     plain = claiming(store, lease, want, seen, host_name)
-    if plain and await store.call(plain.statement, plain.values):
+    if plain and await store.call(plain.statement, plain.values, SHARING):
         store.bus.tell(plain.topics)
         return plain.outcome
     return await store.write(turns.place_line, lease, want)
