@@ -138,7 +138,6 @@ class OnServer(Database):
         self._filled = " UNION ALL ".join(
             f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for name in self._tables
         )
-        self.in_place = True  # whether rows that come back lie where they lay
         self._written, self._may_have_changed = 0, True
         event.listen(engine, "commit", self._committed)
 
