@@ -48,7 +48,7 @@ from berthold.moves import twin
 RUNS, PARTS = 100, 10
 STEPS = 50
 SETTINGS = settings(
-    max_examples=RUNS // PARTS + 2,  # it draws the simplest one twice, and the same in each part
+    max_examples=RUNS // PARTS + 3,  # it draws the simplest one twice, and the same in each part
     stateful_step_count=STEPS,
     derandomize=True,
     database=None,
@@ -117,7 +117,8 @@ def test_ten_storms_break_no_promise_and_leave_nothing_behind(part: int, sea: Se
     weather = type(f"Weather{part}", (Weather,), {"sea": sea, "storms": []})
     run_state_machine_as_test(weather, settings=SETTINGS)
     storms: list[Storm] = weather.storms  # type: ignore[attr-defined]
-    assert len({str(storm.lines) for storm in storms}) > RUNS // PARTS
+    # Two that were drawn unlike may be one: what a run still needs it draws itself.
+    assert len({str(storm.lines) for storm in storms}) >= RUNS // PARTS
     for storm in storms:
         assert_enough(storm)
     done = sum((storm.acknowledged for storm in storms), Counter[str]())
