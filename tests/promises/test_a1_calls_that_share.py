@@ -39,11 +39,15 @@ SHARING = Sharing(select(ME), "me", "me")
 def store(postgresql_url: str) -> Iterator[Store]:
     store = Store(postgresql_url)
     for statement in ("CREATE TABLE counted (n BIGINT)", COUNT_UP):
-        store.write_now(lambda tx, statement=statement: tx.execute(text(statement)) and None)
+        store.write_now(_say, statement)
     yield store
     for statement in ("DROP FUNCTION count_up", "DROP TABLE counted"):
-        store.write_now(lambda tx, statement=statement: tx.execute(text(statement)) and None)
+        store.write_now(_say, statement)
     store.close()
+
+
+def _say(tx: Tx, statement: str) -> None:
+    tx.execute(text(statement))
 
 
 def counted(store: Store) -> int:
@@ -173,7 +177,7 @@ def test_of_members_that_share_a_transaction_one_gets_the_seat(world: World) -> 
     ends = asyncio.run(run())
     shared = store.calls.transactions
     store.close()
-    assert sorted(type(end) for end in ends if isinstance(end, Outcome)) == [Outcome]
+    assert [type(end) for end in ends if not isinstance(end, Refused)] == [Outcome]
     assert [end.rule for end in ends if isinstance(end, Refused)] == ["G1"] * 3
     assert shared == 1
     assert world.problems() == []
