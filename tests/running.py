@@ -166,10 +166,14 @@ class Process:
     def runs(self) -> bool:
         return self._process.is_alive()
 
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
     def send(self, number: int) -> None:
         """Send it a signal."""
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        os.kill(self.pid, number)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send the signal and wait; the exit code."""
