@@ -17,7 +17,7 @@ LOCK := requirements.lock
 INSTALLED := $(VENV)/installed
 TESTS ?= tests
 # Some tests wait: for leases to end, for processes to start.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)")
+WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
 DEMO_OPTIONS := $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(HOSTS),--hosts $(HOSTS)) $(if $(UNGUARDED),--unguarded)
 

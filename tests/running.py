@@ -209,6 +209,7 @@ class Running:
         self.home = Home(directory / "cloud")
         self.hosts = hosts
         self.words = ["up", "--data", str(self.home.path), "--hosts", str(hosts), "--pace", pace]
+        self.words += ["--any-core"]  # other tests work on these cores, too
         self.first = first
         self.says = directory / "says"
         self.process: Process | None = None

@@ -26,6 +26,7 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, create_engine, make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from berthold.database import metadata
@@ -46,6 +47,26 @@ SETTINGS = {
 }
 
 
+TABLES = ", ".join(f"'{table.name}'" for table in reversed(metadata.sorted_tables))
+# One round trip, and nothing for a table that is empty already.
+EMPTY = f"""
+DO $$
+DECLARE
+    emptied text;
+    filled boolean;
+BEGIN
+    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid();
+    FOREACH emptied IN ARRAY ARRAY[{TABLES}] LOOP
+        EXECUTE 'SELECT EXISTS (SELECT FROM ' || quote_ident(emptied) || ')' INTO filled;
+        IF filled THEN
+            EXECUTE 'DELETE FROM ' || quote_ident(emptied);
+        END IF;
+    END LOOP;
+    PERFORM setval(oid, 1, false) FROM pg_class WHERE relkind = 'S';
+END $$"""
+
+
 class PostgreSQL:
     """A server and the databases made on it. `stop` leaves nothing behind."""
 
@@ -56,6 +77,7 @@ class PostgreSQL:
         self._process: subprocess.Popen[bytes] | None = None
         self._made: set[str] = set()
         self._idle: list[str] = []
+        self._sweepers: dict[str, Connection] = {}
         given = os.environ.get(OVERRIDE)
         try:
             self.url = make_url(given) if given else make_url(self._start())
@@ -76,16 +98,19 @@ class PostgreSQL:
 
     def back(self, url: str) -> None:
         """Empty a lent database for whoever is next; sooner than making another."""
-        with connected(url) as connection:
-            connection.exec_driver_sql(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-            for table in reversed(metadata.sorted_tables):
-                connection.execute(table.delete())
-            connection.exec_driver_sql("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'")
-            connection.commit()
+        try:
+            self._sweeper(url).exec_driver_sql(EMPTY)
+        except DBAPIError:
+            self._sweepers.pop(url).close()  # a test has cut it off
+            self._sweeper(url).exec_driver_sql(EMPTY)
         self._idle.append(url)
+
+    def _sweeper(self, url: str) -> Connection:
+        """A connection that stays: it knows all tables."""
+        if url not in self._sweepers:
+            engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+            self._sweepers[url] = engine.connect()
+        return self._sweepers[url]
 
     def create_bare(self) -> str:
         """The URL of a new database without tables."""
@@ -103,6 +128,8 @@ class PostgreSQL:
 
     def stop(self) -> None:
         """Stop the server (or, of one that was given, drop our databases) and remove its files."""
+        for sweeper in self._sweepers.values():
+            sweeper.close()
         if self._process is None:
             for name in sorted(self._made):
                 self.ask(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
