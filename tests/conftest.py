@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 # What the tests share stands beside this file.
@@ -32,6 +33,10 @@ from berthold.ledger.store import Store
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tell", action="store_true", help="write the pages of tests/stories anew")
 
+
+# The same examples in every run: a run that fails tells of a change, not of a day.
+hypothesis.settings.register_profile("the same", derandomize=True, database=None)
+hypothesis.settings.load_profile("the same")
 
 # Folders whose tests take seconds each.
 LONG = frozenset({"chaos", "clients", "races", "storm"})

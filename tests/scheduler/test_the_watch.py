@@ -19,7 +19,7 @@ from berthold.ledger.notify import Notifier
 from berthold.ledger.store import Store, Tx
 from berthold.moves.watch import SWEEP_S, Watch
 from berthold.records import aggregates
-from berthold.scheduler.supply import Supply
+from berthold.scheduler.supply import TERMS, Supply
 from ledger_world import add_server
 from races import race
 
@@ -80,11 +80,11 @@ DO: dict[str, Callable[[Tx, str], object]] = {
 def content(supply: Supply, since: float) -> tuple[object, ...]:
     """What decisions see of it: rows, every column by what it means, who is silent."""
     offered = {resource_class for host in supply.hosts for resource_class in host.capacity}
+    # A column may be there or not where all that it says is what a host has that offers nothing.
     amounts = {
-        name: column.tolist()
-        for name, column in supply.columns.items()
-        # A class that nobody offers any more may have columns of nothing.
-        if name == "open" or name.partition(".")[0] in offered
+        name: supply.column(name).tolist()
+        for name in ("open", *(f"{each}.{term}" for each in sorted(offered) for term in TERMS))
+        if supply.hosts
     }
     kinds = {
         kind: [list(codes)[code] for code in supply.columns[kind].tolist()]
