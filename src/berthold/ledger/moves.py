@@ -15,13 +15,13 @@ from typing import Any
 from sqlalchemy import and_, bindparam, select, update
 
 from berthold.errors import NotFound, Stale, WrongState
-from berthold.ledger import group_moves, outbox, queue, schema
+from berthold.ledger import conditions, group_moves, outbox, queue, schema
 from berthold.ledger.conditions import IS_UNFINISHED, IS_WORKED_ON
 from berthold.ledger.prepared import Prepared
 from berthold.ledger.store import Tx, announce, clock_of, moment, now
 
 move = schema.move
-WORKED_ON = ("running", "undoing")
+WORKED_ON = conditions.WORKED_ON
 
 INSERT = Prepared(move.insert())
 UNFINISHED = Prepared(select(move).where(move.c.server_id == bindparam("server"), IS_UNFINISHED))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import and_, bindparam, select, text
+from sqlalchemy import and_, bindparam, select
 
 from berthold.ledger import claims, queue, schema
 from berthold.ledger.conditions import IS_UNFINISHED
@@ -75,9 +75,7 @@ ON_THE_MOVE = (
         .join(server, server.c.id == move.c.server_id)
         .join(host, host.c.id == claim.c.host_id)
     )
-    .where(
-        text("move.state IN ('running','undoing','waiting','stuck')"), claim.c.server_id != bindparam("but")
-    )
+    .where(IS_UNFINISHED, claim.c.server_id != bindparam("but"))
     .order_by(host.c.name, server.c.name, server.c.id, claim.c.id)
 )
 
